@@ -1,0 +1,34 @@
+"""The agents there are: a line each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from marathon.agents.base import Agent, Mode
+from marathon.agents.command import CommandAgent
+from marathon.errors import WrongUsage
+
+DEFAULT = "pi"
+
+
+def _rehearsal(args: tuple[str, ...], mode: Mode | None) -> Agent:
+    return CommandAgent((sys.executable, "-P", "-m", "marathon.agents.rehearsal", *args), name="rehearsal")
+
+
+def _command(args: tuple[str, ...], mode: Mode | None) -> Agent:
+    return CommandAgent(args, mode or "stream")
+
+
+AGENTS: dict[str, Callable[[tuple[str, ...], Mode | None], Agent]] = {
+    "command": _command,
+    "rehearsal": _rehearsal,
+}
+
+
+def find_agent(name: str, args: tuple[str, ...], mode: Mode | None) -> Agent:
+    """The agent by its name; an unknown name is never quietly another agent."""
+    if name not in AGENTS:
+        known = ", ".join(sorted(AGENTS))
+        raise WrongUsage(f"There is no agent {name!r} here. Choose one with --agent: {known}.")
+    return AGENTS[name](args, mode)

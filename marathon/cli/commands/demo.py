@@ -1,0 +1,42 @@
+"""pi-marathon demo: a complete marathon in a small throw-away project."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import click
+
+from marathon.demo_project import unpack
+from marathon.errors import WrongUsage
+from marathon.process.terminal import interactive
+
+PACE_ON_A_TERMINAL = "0.25"
+
+
+@click.command("demo")
+@click.option("--into", metavar="DIR", help="Where to make the project; without it, a temporary folder.")
+@click.pass_context
+def command(ctx: click.Context, into: str | None) -> None:
+    """Watch a whole marathon with the built-in rehearsal agent: no key, no network."""
+    folder = Path(into).resolve() if into else Path(tempfile.mkdtemp(prefix="pi-marathon-demo-"))
+    try:
+        task = unpack(folder)
+    except OSError as error:
+        raise WrongUsage(
+            f"The demo's project cannot be made in {folder}: {error.strerror or error}. Choose another with --into."
+        ) from error
+    asked = interactive()
+    click.echo(f"The demo's project is {folder}; it stays there. Its task: {task.relative_to(folder)}")
+    if not asked:
+        click.echo("There is no terminal, so the demo passes its own gates (--auto-approve).")
+    os.chdir(folder)
+    os.environ.setdefault("MARATHON_REHEARSAL_PACE", PACE_ON_A_TERMINAL if asked else "0")
+    from marathon.cli.main import cli
+    from marathon.cli.run import run_task
+
+    defaults = cli.make_context("pi-marathon", ["--task", str(task.relative_to(folder)), "--agent", "rehearsal"]).params
+    code = run_task({**defaults, "auto_approve": not asked}, ())
+    click.echo(f"Look around: cd {folder} && git log --stat && pi-marathon status {task.relative_to(folder)}")
+    ctx.exit(code)

@@ -1,0 +1,28 @@
+"""pi-marathon steer DIR MESSAGE: guidance for the agent."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from marathon.cli.arguments import message_text, refuse_inside_a_session, task_path
+from marathon.disk.lock import holder_of
+from marathon.disk.task import Task
+
+
+@click.command("steer")
+@click.argument("directory", metavar="DIR")
+@click.argument("message")
+def command(directory: str, message: str) -> None:
+    """Send the agent of DIR a message; it comes with the next session. - reads standard input."""
+    refuse_inside_a_session(os.environ.get("MARATHON_RUNNER_ID"), "steer")
+    text = message_text(message)
+    shown = task_path(directory)
+    task = Task.look(shown)
+    task.prepare()
+    task.inbox.put("steer", text=text)
+    running = holder_of(task.lock_path) is not None
+    click.echo(
+        "Sent: it comes with the next session." if running else "Kept: it comes with the next session you start."
+    )

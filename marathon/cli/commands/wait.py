@@ -1,0 +1,27 @@
+"""pi-marathon wait MINUTES REASON: for agents, from inside a session."""
+
+from __future__ import annotations
+
+import math
+
+import click
+
+from marathon.cli.inside import my_mailbox
+from marathon.errors import WrongUsage
+
+
+@click.command("wait", context_settings={"ignore_unknown_options": True})
+@click.argument("minutes")
+@click.argument("reason")
+def command(minutes: str, reason: str) -> None:
+    """Ask the runner to wait 1 to 60 MINUTES (fractions allowed) before the next session."""
+    try:
+        number = float(minutes)
+    except ValueError:
+        number = math.nan
+    if not 1 <= number <= 60:
+        raise WrongUsage(f"MINUTES must be a number from 1 to 60, not {minutes[:40]!r}.")
+    my_mailbox().update(waitSeconds=number * 60, waitReason=reason.encode("utf-8", "replace").decode())
+    click.echo(
+        "Recorded. Leave STATE.json as 'running' in this phase and stop: the next session starts after the wait."
+    )

@@ -1,0 +1,73 @@
+"""Gathers what is known of a task without touching it."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from marathon.cli.verdict import resume_command
+from marathon.core.journal import fold
+from marathon.core.state import StateInvalid
+from marathon.core.wait import Now
+from marathon.disk.journal import read_journal
+from marathon.disk.lock import holder_of
+from marathon.disk.task import Task
+from marathon.disk.workflows import load_workflows
+from marathon.process.clock import boot_id, since_boot
+from marathon.show.status import Status, condition_of, waits_for, where
+
+
+def look_at(shown: Path, sessions: int) -> Status:
+    """Everything `status` tells; the last so many sessions."""
+    task = Task.look(shown)
+    progress = fold(read_journal(task.journal_path))
+    holder = holder_of(task.lock_path)
+    resume = "" if holder else resume_command(task, shown)
+    if not progress.workflow:
+        return Status(task=str(shown), condition=_untouched(task), resume=resume)
+    steering = len(progress.steer) + sum(message.kind == "steer" for message in task.inbox.messages())
+    now = Now(time.time(), boot_id(), since_boot())
+    condition = condition_of(progress, holder is not None)
+    return Status(
+        task=str(shown),
+        condition=condition,
+        phase=progress.phase,
+        breadcrumb=where(progress, load_workflows(Path.cwd(), os.environ).workflows),
+        run=progress.run,
+        iteration=progress.iteration,
+        seconds=progress.seconds,
+        waits_for=waits_for(progress, now),
+        note=(progress.gate.note if progress.gate else None) or "",
+        runner=str(holder) if holder else "",
+        steering=steering,
+        sessions=task.iterations(progress.run)[-sessions:] if sessions else (),
+        resume=f'{resume} -h "what else to do"' if condition in ("completed", "cancelled") and resume else resume,
+    )
+
+
+def row_of(folder: Path) -> Status:
+    """The little that `list` tells; reads as few files as it can."""
+    task = Task(folder)
+    progress = fold(read_journal(task.journal_path))
+    if not progress.workflow:
+        return Status(task=str(folder), condition=_untouched(task))
+    running = holder_of(task.lock_path) is not None
+    condition = condition_of(progress, running)
+    return Status(
+        task=str(folder),
+        condition=condition,
+        phase=progress.phase,
+        run=progress.run,
+        iteration=progress.iteration,
+        seconds=progress.seconds,
+    )
+
+
+def _untouched(task: Task) -> str:
+    """The condition of a task no runner has had: what its STATE.json says."""
+    try:
+        state = task.read_state()
+    except StateInvalid:
+        return "invalid STATE.json"
+    return "new" if state is None else state.state

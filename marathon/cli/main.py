@@ -1,0 +1,174 @@
+"""pi-marathon: the entry, its options, and the one boundary where errors become a sentence and an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from marathon import __version__
+from marathon.errors import MarathonError
+
+# name: (what --help says, the module below marathon.cli.commands); a command is loaded only when it is typed.
+COMMANDS = {
+    "demo": "A complete marathon in a throw-away project: no key, no network.",
+    "new": "Make a task directory.",
+    "list": "The tasks of this project.",
+    "status": "Where a task stands and what it waits for.",
+    "steer": "Send guidance to the agent: it comes with the next session.",
+    "approve": "Answer an open gate: go on.",
+    "redo": "Answer an open gate: do a phase again.",
+    "answer": "Answer the agent's question.",
+    "cancel": "End a run for good (asks first).",
+    "stop": "Ask the running marathon to stop after this session.",
+    "wait": "For agents: ask for a pause before the next session.",
+    "ask": "For agents: ask the human a question.",
+    "workflow": "List, show and check workflow definitions.",
+    "doctor": "Check this machine and say what to mend.",
+    "completion": "Print the shell completion script.",
+}
+
+
+class LazyGroup(click.Group):
+    """Commands by table, and everything after a bare `--` kept for the agent."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"marathon.cli.commands.{cmd_name}")
+        command = module.command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            before = args[: args.index("--")]
+            if self._no_command_in(ctx, before):
+                ctx.meta["agent_args"] = tuple(args[len(before) + 1 :])
+                args = before
+        return super().parse_args(ctx, args)
+
+    def _no_command_in(self, ctx: click.Context, args: list[str]) -> bool:
+        try:
+            return not self.make_parser(ctx).parse_args(list(args))[1]
+        except click.UsageError:
+            return True
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if ctx.params.get("task") is not None:
+            raise click.UsageError(
+                f"--task stands alone; {args[0]!r} is not expected. Arguments for the agent go after --."
+            )
+        return super().resolve_command(ctx, args)
+
+
+EPILOG = (
+    "Exit codes: 0 completed, 1 failed, 2 wrong usage, 3 waits for a human, 4 limit, 5 stuck, 6 busy, 7 invalid task."
+)
+
+
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["--help"], "max_content_width": 110, "auto_envvar_prefix": "PI_MARATHON"},
+    epilog=EPILOG,
+)
+@click.version_option(__version__, prog_name="pi-marathon")
+@click.option("--task", metavar="DIR", help="Run the marathon of this task directory.")
+@click.option(
+    "-h", "--human", metavar="TEXT", help="Restart a finished or paused task with this feedback (help is --help)."
+)
+@click.option(
+    "--agent", default="pi", show_default=True, metavar="NAME", help="rehearsal, or command with a program after --."
+)
+@click.option(
+    "--mode", type=click.Choice(["tui", "stream"]), help="Hand the agent the terminal, or show its work as lines."
+)
+@click.option("--workflow", default="rpi", show_default=True, metavar="KEY", help="For a new task; see: workflow list.")
+@click.option("--auto-approve", is_flag=True, help="Pass review gates; recorded as looked at by nobody.")
+@click.option(
+    "--max-iterations", type=click.IntRange(min=0), default=100, show_default=True, help="Sessions; 0: no limit."
+)
+@click.option("--max-time", default="0", metavar="DURATION", help="Working time such as 90m or 8h; 0: no limit.")
+@click.option(
+    "--session-timeout", default="2h", show_default=True, metavar="DURATION", help="For one session; 0: none."
+)
+@click.option(
+    "--retries", type=click.IntRange(min=0), default=3, show_default=True, help="Tries after a failed session."
+)
+@click.option(
+    "--retry-wait", default="2s", show_default=True, metavar="DURATION", help="Before the first retry; then doubling."
+)
+@click.option("--notify/--no-notify", default=True, help="Bell and desktop notification when a human is needed.")
+@click.pass_context
+def cli(ctx: click.Context, /, **options: Any) -> None:
+    """Lets a coding agent work for hours on one task: research, plan, implement, with you at the gates.
+
+    \b
+    pi-marathon new                              make a task
+    pi-marathon --task DIR --agent rehearsal     run it
+    pi-marathon --task DIR -h "feedback"         run a finished one again
+    pi-marathon --task DIR --agent command -- PROGRAM ARGS    any program as the agent
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    if options["task"] is None:
+        raise click.UsageError("Nothing to do: give --task DIR, or a command. See: pi-marathon --help")
+    from marathon.cli.run import run_task
+
+    ctx.exit(run_task(options, ctx.meta.get("agent_args", ())))
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run a command line and exit with the code of the contract."""
+    sys.exit(_guarded(list(sys.argv[1:] if args is None else args)))
+
+
+def _guarded(args: list[str]) -> int:
+    try:
+        if "--task" in args or any(arg.startswith("--task=") for arg in args):
+            _use_settings()
+        result = cli.main(args, prog_name="pi-marathon", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except MarathonError as error:
+        click.echo(f"pi-marathon: {error}", err=True)
+        return error.exit_code
+    except BrokenPipeError:
+        # Whoever read our output has gone (status | head): nothing is wrong, and nothing more can be said.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception:
+        from marathon.cli.crash import keep_traceback
+
+        click.echo(
+            f"pi-marathon: something went wrong inside; the state is saved. Details: {keep_traceback()}", err=True
+        )
+        return 1
+
+
+def _use_settings() -> None:
+    """Flag > environment > project file > user file > default: click does the rest with its default map."""
+    from marathon.cli.settings import load_settings
+
+    cli.context_settings["default_map"] = load_settings(os.getcwd(), os.environ)

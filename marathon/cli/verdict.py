@@ -1,0 +1,53 @@
+"""Sends a human's verdict to the gate that is open now, for approve, redo, answer and cancel."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+
+import click
+
+from marathon.cli.arguments import refuse_inside_a_session, task_path
+from marathon.core.journal import Progress, fold
+from marathon.core.records import GateOpened
+from marathon.disk.journal import read_journal
+from marathon.disk.lock import holder_of
+from marathon.disk.task import Task
+from marathon.errors import WrongUsage
+
+
+def open_gate(directory: str, command: str) -> tuple[Task, Path, Progress, GateOpened]:
+    """The task and its open gate; WrongUsage if there is none."""
+    refuse_inside_a_session(os.environ.get("MARATHON_RUNNER_ID"), command)
+    shown = task_path(directory)
+    task = Task.look(shown)
+    progress = fold(read_journal(task.journal_path))
+    if progress.gate is None:
+        raise WrongUsage(f"No gate of {shown} is open; nothing was changed. See: pi-marathon status {_quoted(shown)}")
+    if any(message.kind == "verdict" and message.to == progress.gate.token for message in task.inbox.messages()):
+        raise WrongUsage(f"This gate was answered already. To go on: {resume_command(task, shown)}")
+    return task, shown, progress, progress.gate
+
+
+def send(
+    task: Task, shown: Path, gate: GateOpened, choice: str, said: str, *, text: str = "", phase: str | None = None
+) -> None:
+    """Store the verdict for exactly this gate and say what happens next."""
+    task.inbox.put("verdict", to=gate.token, choice=choice, text=text, phase=phase)
+    if holder_of(task.lock_path) is not None:
+        click.echo(f"{said} The running marathon goes on.")
+    else:
+        click.echo(f"{said} To go on: {resume_command(task, shown)}")
+
+
+def resume_command(task: Task, shown: Path) -> str:
+    """The command that goes on with this task: the one last used for it, if known."""
+    from marathon.disk.lock import last_holder
+
+    holder = last_holder(task.lock_path)
+    return holder.resume if holder and holder.resume else f"pi-marathon --task {_quoted(shown)}"
+
+
+def _quoted(path: Path) -> str:
+    return shlex.quote(str(path))

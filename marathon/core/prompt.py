@@ -1,0 +1,143 @@
+"""The text a session starts with: self-contained, imperative, the same for every agent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from marathon.core.journal import Answer
+from marathon.core.state import DONE
+from marathon.core.text import quoted
+from marathon.core.workflow import Phase
+
+
+@dataclass(frozen=True)
+class Briefing:
+    """Everything the prompt is made of."""
+
+    task: str
+    phase: Phase
+    next_phase: str
+    run: int
+    iteration: int
+    time: str
+    round: int = 1
+    human_text: str = ""
+    human_exists: bool = False
+    steer: Sequence[str] = ()
+    answer: Answer | None = None
+    guidance: Sequence[str] = ()
+
+
+def build_prompt(briefing: Briefing) -> str:
+    parts = [
+        _head(briefing),
+        _found_wrong(briefing),
+        _from_human(briefing),
+        _steering(briefing),
+        _answered(briefing),
+    ]
+    parts += [_work(briefing), _ending(briefing), _rules(briefing)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _head(briefing: Briefing) -> str:
+    phase = briefing.phase
+    again = f", round {briefing.round}" if briefing.round > 1 else ""
+    return (
+        f"# Marathon: phase {phase.id}{again} (run {briefing.run}, iteration {briefing.iteration})\n\n"
+        f"You work on one task in strict phases; this session is the {phase.id} phase and nothing else. "
+        f"You have no memory of earlier sessions: everything known is in the files of the task directory `{briefing.task}`."
+    )
+
+
+def _found_wrong(briefing: Briefing) -> str:
+    return _section("Mend first", "What the runner found after the last session:", briefing.guidance)
+
+
+def _from_human(briefing: Briefing) -> str:
+    if not briefing.human_text.strip():
+        return ""
+    return (
+        f"## New from the human\n\nAdded to `{briefing.task}/human.md` since the last session. Heed it before everything else:\n\n"
+        + quoted(briefing.human_text)
+    )
+
+
+def _steering(briefing: Briefing) -> str:
+    return _section("Steering", "Sent by the human while the marathon ran, oldest first:", briefing.steer)
+
+
+def _answered(briefing: Briefing) -> str:
+    if briefing.answer is None:
+        return ""
+    said = quoted(briefing.answer.text) if briefing.answer.text.strip() else "> (an empty answer: decide yourself)"
+    return f"## Your question, answered\n\nYou asked:\n\n{quoted(briefing.answer.question)}\n\nThe human answered:\n\n{said}"
+
+
+def _section(title: str, lead: str, items: Sequence[str]) -> str:
+    if not items:
+        return ""
+    return f"## {title}\n\n{lead}\n\n" + "\n>\n".join(quoted(item) for item in items)
+
+
+def _work(briefing: Briefing) -> str:
+    phase, task = briefing.phase, briefing.task
+    lines = [f"## What to do\n\nRead: {task}/instructions.md"]
+    lines += [f"Read: {task}/{name} (if it is there)" for name in phase.reads]
+    if briefing.human_exists:
+        lines.append(f"Read: {task}/human.md (all the human ever said; only what stands above is new)")
+    if phase.output:
+        lines.append(f"Write: {task}/{phase.output}")
+    if briefing.round > 1 and phase.output:
+        lines.append(
+            f"This phase is done once more: {task}/{phase.output} holds the earlier version. Rework it and say what changed."
+        )
+    return "\n".join(lines) + "\n\n" + phase.brief.strip()
+
+
+def _ending(briefing: Briefing) -> str:
+    phase = briefing.phase
+    last = briefing.next_phase == DONE
+    lines = [f"## How to end\n\nAs the last thing you do, write `{briefing.task}/STATE.json`, exactly one of these:"]
+    if phase.repeats:
+        lines.append(_state("More of this phase is left", "running", phase.id, briefing, None))
+        if last:
+            lines.append(_state(f"All of it is done, checked, and in {phase.output}", "completed", DONE, briefing, "…"))
+        else:
+            lines.append(_state("This phase is complete", "paused", briefing.next_phase, briefing, "…"))
+        lines.append(_state("It cannot be done as planned; say why in the note", "paused", phase.id, briefing, "…"))
+    else:
+        lines.append(
+            _state(
+                "This phase is complete",
+                "paused",
+                phase.id,
+                briefing,
+                f"{phase.name} complete - awaiting human review",
+            )
+        )
+        lines.append(_state("More of this phase is left for another session", "running", phase.id, briefing, None))
+    return "\n\n".join(lines) + "\n\nKeep any other field of that file as it is. Then stop."
+
+
+def _state(when: str, state: str, phase: str, briefing: Briefing, note: str | None) -> str:
+    body = {
+        "state": state,
+        "phase": phase,
+        "iteration": briefing.iteration,
+        "updatedAt": briefing.time,
+        "note": note,
+    }
+    return f"{when}:\n\n    {json.dumps(body, ensure_ascii=False)}"
+
+
+def _rules(briefing: Briefing) -> str:
+    return (
+        "## Rules\n\n"
+        "- One phase in this session. Never begin the next one, never approve a review: only the human does.\n"
+        f"- Write nothing in `{briefing.task}/.marathon/`, and never change human.md or instructions.md.\n"
+        '- To wait for something outside (CI, a build): `pi-marathon wait MINUTES "REASON"`, then end as "more is left".\n'
+        '- To ask the human: `pi-marathon ask "QUESTION"`, then end as "more is left". The answer comes with the next session.'
+    )

@@ -1,0 +1,225 @@
+"""The journal's records: everything the runner knows of a task was once one of these lines."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from marathon.core.state import StateName
+
+GateKind = Literal[
+    "review",  # a phase is complete and its workflow wants a human to look
+    "output",  # a phase was called complete twice without its output file
+    "skipped",  # the agent proposed a phase further on, or back
+    "paused",  # the agent stopped inside a phase that works in chunks: the plan is wrong
+    "question",  # the agent asks
+    "failed",  # the agent kept failing
+    "left",  # the human closed the agent
+    "stuck",  # nothing changes any more
+    "invalid",  # STATE.json could not be read twice in a row
+    "limit",  # what the human allowed is used up
+    "workflow",  # the definition changed under the task
+]
+Ending = Literal["ended", "crashed", "timeout", "left", "interrupted", "stopped", "lost"]
+Choice = Literal["continue", "redo", "loop", "answer"]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    n: int = 0
+    at: str = ""
+
+
+class Begun(_Record):
+    """The first record: a new task, or one adopted as it stood."""
+
+    type: Literal["begun"] = "begun"
+    workflow: str
+    path: list[tuple[str, int]]
+    phase: str
+    iteration: int = 0
+    review: bool = False
+    adopted: bool = False
+    note: str | None = None
+
+
+class Torn(_Record):
+    """The line before this one was cut off by a crash and does not count."""
+
+    type: Literal["torn"] = "torn"
+    bytes: int
+
+
+class HumanMark(BaseModel):
+    """How far human.md had been handed to an agent: the size, and a digest of what lies before it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    size: int = 0
+    digest: str = ""
+
+
+class SessionStarted(_Record):
+    type: Literal["session_started"] = "session_started"
+    iteration: int
+    phase: str
+    agent: str
+    output_mark: str | None = None
+    human: HumanMark = HumanMark()
+    steer: list[str] = []
+    guidance: list[str] = []
+
+
+class Proposal(BaseModel):
+    """What STATE.json said when the session was over."""
+
+    model_config = ConfigDict(frozen=True)
+
+    state: StateName
+    phase: str
+    note: str | None = None
+
+
+class WaitAsked(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    seconds: float
+    reason: str = ""
+
+
+class SessionEnded(_Record):
+    type: Literal["session_ended"] = "session_ended"
+    ending: Ending
+    cause: str = ""
+    seconds: float = 0
+    proposal: Proposal | None = None
+    invalid: str | None = None
+    output: Literal["fresh", "stale", "missing"] = "missing"
+    changed: bool = True
+    wait: WaitAsked | None = None
+    question: str | None = None
+
+
+class GateOpened(_Record):
+    """A gate, with the token a verdict must name: no file written before it opened can answer it."""
+
+    type: Literal["gate_opened"] = "gate_opened"
+    kind: GateKind
+    token: str
+    phase: str
+    message: str = ""
+    note: str | None = None
+    onward: Literal["next", "again"] = "again"
+
+
+class GateAnswered(_Record):
+    """The verdict, with the human's words: they are safe here before they are added to human.md (`base` bytes long)."""
+
+    type: Literal["gate_answered"] = "gate_answered"
+    choice: Choice
+    phase: str | None = None
+    text: str = ""
+    heading: str = ""
+    base: int = 0
+    by: Literal["terminal", "command", "auto"] = "terminal"
+
+
+class FeedbackWritten(_Record):
+    """The words of the last verdict stand in human.md."""
+
+    type: Literal["feedback_written"] = "feedback_written"
+
+
+class Moved(_Record):
+    """The runner moved the task to another phase (or the same one once more: a new round of it)."""
+
+    type: Literal["moved"] = "moved"
+    path: list[tuple[str, int]]
+    steps: int
+    phase: str
+
+
+class WaitStarted(_Record):
+    """A wait with its deadline, on the wall clock and on the clock of this boot."""
+
+    type: Literal["wait_started"] = "wait_started"
+    kind: Literal["agent", "retry"]
+    seconds: float
+    reason: str = ""
+    until: float
+    boot: str = ""
+    until_boot: float = 0
+
+
+class WaitEnded(_Record):
+    type: Literal["wait_ended"] = "wait_ended"
+    early: bool = False
+
+
+class SteerTaken(_Record):
+    """A message out of the inbox; its file may go once this is on disk."""
+
+    type: Literal["steer_taken"] = "steer_taken"
+    id: str
+    text: str
+
+
+class RestartBegun(_Record):
+    """A restart with feedback: what is to be renamed to what, written before anything is touched."""
+
+    type: Literal["restart_begun"] = "restart_begun"
+    files: list[tuple[str, str]]
+    heading: str
+    text: str
+    base: int
+
+
+class RunStarted(_Record):
+    type: Literal["run_started"] = "run_started"
+    run: int
+    path: list[tuple[str, int]]
+    phase: str
+
+
+class Finished(_Record):
+    type: Literal["finished"] = "finished"
+
+
+class Cancelled(_Record):
+    type: Literal["cancelled"] = "cancelled"
+
+
+class Remark(_Record):
+    """Something worth keeping that changes nothing."""
+
+    type: Literal["remark"] = "remark"
+    text: str
+
+
+Record = (
+    Begun
+    | Torn
+    | SessionStarted
+    | SessionEnded
+    | GateOpened
+    | GateAnswered
+    | FeedbackWritten
+    | Moved
+    | WaitStarted
+    | WaitEnded
+    | SteerTaken
+    | RestartBegun
+    | RunStarted
+    | Finished
+    | Cancelled
+    | Remark
+)
+
+_ADAPTER: TypeAdapter[Record] = TypeAdapter(Annotated[Record, Field(discriminator="type")])
+
+
+def parse_record(line: bytes) -> Record:
+    """One line of the journal; a pydantic ValidationError (a ValueError) if it is not a record."""
+    return _ADAPTER.validate_json(line)

@@ -1,0 +1,38 @@
+"""Makes text that an agent or a repository wrote safe to show, and human durations readable."""
+
+from __future__ import annotations
+
+import re
+
+# CSI, OSC/DCS/APC/PM/SOS strings, and two-character escapes; what is left of a broken one falls to _CONTROL.
+_ESCAPE = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?|\x1b[ -/]*[0-~]|\x9b[0-?]*[ -/]*[@-~]"
+)
+# Controls except newline and tab, bidirectional overrides, line separators, lone surrogates.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def clean(text: str) -> str:
+    """The text without anything a terminal would act on."""
+    return _CONTROL.sub("", _ESCAPE.sub("", text.replace("\r\n", "\n")))
+
+
+def one_line(text: str, width: int = 200) -> str:
+    """The text cleaned, on one line, cut with an ellipsis."""
+    line = " ".join(clean(text).split())
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def duration(seconds: float) -> str:
+    """45s, 3m 05s, 2h 07m: what a person would say."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m {whole % 60:02d}s"
+    return f"{whole // 3600}h {whole % 3600 // 60:02d}m"
+
+
+def quoted(text: str) -> str:
+    """The text as a Markdown quotation, so that nothing in it can pass for a heading of ours."""
+    return "\n".join(f"> {line}".rstrip() for line in text.strip("\n").splitlines())

@@ -1,0 +1,30 @@
+"""How much of a wait is left: by the clock of the boot it began in, else by the wall clock, never more than it was."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from marathon.core.records import WaitStarted
+
+
+@dataclass(frozen=True)
+class Now:
+    """One moment on the two clocks."""
+
+    wall: float
+    boot: str
+    since_boot: float
+
+
+def wait_record(kind: str, seconds: float, reason: str, now: Now) -> WaitStarted:
+    fields = {"kind": kind, "seconds": seconds, "reason": reason, "until": now.wall + seconds}
+    return WaitStarted.model_validate({**fields, "boot": now.boot, "until_boot": now.since_boot + seconds})
+
+
+def left(wait: WaitStarted, now: Now) -> float:
+    """Seconds until the deadline; 0 when it has passed."""
+    if wait.boot and wait.boot == now.boot:
+        remaining = wait.until_boot - now.since_boot
+    else:
+        remaining = wait.until - now.wall
+    return min(max(remaining, 0.0), wait.seconds)

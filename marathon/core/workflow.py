@@ -1,0 +1,275 @@
+"""Workflows: which definitions are sound, and where a task stands in them. A position is a stack, innermost last."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
+
+Identifier = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
+# A plain file name in the task directory; names the runner keeps for itself are refused in Phase below.
+FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9 _.-]{0,99}$")]
+
+_RESERVED_IDS = {"done"}
+_RESERVED_FILES = {"STATE.json", "instructions.md", "human.md"}
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class Phase(_Strict):
+    """One concrete phase: what a session in it is told, reads and leaves behind."""
+
+    id: Identifier
+    name: str = Field(min_length=1, max_length=100)
+    emoji: str = ""
+    brief: str = Field(min_length=1)
+    reads: tuple[FileName, ...] = ()
+    output: FileName | None = None
+    gate: bool = False
+    repeats: bool = False
+
+    @model_validator(mode="after")
+    def _names_are_free(self) -> Phase:
+        if self.id in _RESERVED_IDS:
+            raise ValueError(f"the phase id '{self.id}' is reserved")
+        if self.output in _RESERVED_FILES:
+            raise ValueError(f"the output file '{self.output}' is reserved")
+        return self
+
+
+class Reference(_Strict):
+    """A phase that is another workflow."""
+
+    workflow: Identifier
+
+
+class Workflow(_Strict):
+    """An ordered list of phases and references under a key."""
+
+    key: Identifier
+    name: str = Field(min_length=1, max_length=100)
+    loopable: bool = True
+    phases: tuple[Phase | Reference, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _ids_are_unique(self) -> Workflow:
+        ids = [entry.id for entry in self.phases if isinstance(entry, Phase)]
+        twice = sorted({one for one in ids if ids.count(one) > 1})
+        if twice:
+            raise ValueError(f"phase id '{twice[0]}' is there twice")
+        return self
+
+
+Definitions = Mapping[str, Workflow]
+
+
+class Segment(NamedTuple):
+    """One level of the stack."""
+
+    workflow: str
+    place: int
+
+
+Path = tuple[Segment, ...]
+
+
+class Position(NamedTuple):
+    """Where a task stands, and how many steps it took to get there."""
+
+    path: Path
+    steps: int = 0
+
+
+class WorkflowInvalid(ValueError):
+    """A definition, or a position in one, cannot be used; str() says why."""
+
+
+def parse_workflow(key: str, raw: Mapping[str, Any]) -> Workflow:
+    """A workflow from its TOML table; lists become tuples so that the model can be frozen and strict."""
+    try:
+        return _WORKFLOW.validate_python({"key": key, **_tuples(raw)})
+    except ValidationError as error:
+        first = error.errors()[-1]
+        where = ".".join(str(part) for part in first["loc"] if part not in ("Phase", "Reference"))
+        raise WorkflowInvalid(f"{where}: {first['msg']}" if where else first["msg"]) from error
+
+
+_WORKFLOW = TypeAdapter(Workflow)
+
+
+def _tuples(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _tuples(item) for name, item in value.items()}
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+
+
+def sound(found: Definitions, refused: Mapping[str, str] | None = None) -> tuple[dict[str, Workflow], dict[str, str]]:
+    """Those that can be used, and those refused with the reason: missing references, cycles, and whoever refers to them."""
+    bad = dict(refused or {})
+    good = dict(found)
+    for key in list(good):
+        cycle = _cycle_from(key, found)
+        if cycle:
+            bad[key] = "it refers to itself: " + " > ".join(cycle)
+            del good[key]
+    while True:
+        broken = {
+            key: f"it refers to '{other}', which is " + ("refused" if other in bad else "not there")
+            for key, workflow in good.items()
+            for other in _references(workflow)
+            if other not in good
+        }
+        if not broken:
+            return good, bad
+        bad.update(broken)
+        good = {key: workflow for key, workflow in good.items() if key not in broken}
+
+
+def _references(workflow: Workflow) -> Iterator[str]:
+    return (entry.workflow for entry in workflow.phases if isinstance(entry, Reference))
+
+
+def _cycle_from(start: str, found: Definitions) -> list[str]:
+    """The way from start back to start, or an empty list."""
+    stack = [[start]]
+    seen: set[str] = set()
+    while stack:
+        way = stack.pop()
+        for other in _references(found[way[-1]]) if way[-1] in found else ():
+            if other == start:
+                return [*way, start]
+            if other not in seen:
+                seen.add(other)
+                stack.append([*way, other])
+    return []
+
+
+def enter(definitions: Definitions, key: str) -> Position:
+    """A new task's position: the first concrete phase, however deep it lies."""
+    return Position(_descend(definitions, (Segment(key, 0),)))
+
+
+def current(definitions: Definitions, position: Position) -> Phase:
+    """The concrete phase at a position."""
+    entry = _entry(definitions, position.path)
+    if isinstance(entry, Reference):
+        raise WorkflowInvalid(
+            f"phase {position.path[-1].place + 1} of '{position.path[-1].workflow}' is a workflow now"
+        )
+    return entry
+
+
+def advance(definitions: Definitions, position: Position) -> tuple[Position, bool]:
+    """The position after this one, and whether the whole workflow is over (then the path stays)."""
+    current(definitions, position)
+    path = position.path
+    while path[-1].place + 1 >= len(_workflow(definitions, path[-1].workflow).phases):
+        path = path[:-1]
+        if not path:
+            return Position(position.path, position.steps + 1), True
+    path = (*path[:-1], path[-1]._replace(place=path[-1].place + 1))
+    return Position(_descend(definitions, path), position.steps + 1), False
+
+
+def loop(definitions: Definitions, position: Position) -> Position:
+    """The innermost workflow from its first phase again; WorkflowInvalid where it does not allow that."""
+    innermost = _workflow(definitions, position.path[-1].workflow)
+    if not innermost.loopable:
+        raise WorkflowInvalid(f"the workflow '{innermost.key}' does not allow looping (loopable = false)")
+    path = (*position.path[:-1], position.path[-1]._replace(place=0))
+    return Position(_descend(definitions, path), position.steps + 1)
+
+
+def places(definitions: Definitions, key: str) -> list[tuple[Path, Phase]]:
+    """Every concrete phase below a workflow, in order, with its path."""
+    found: list[tuple[Path, Phase]] = []
+    position, over = enter(definitions, key), False
+    while not over:
+        found.append((position.path, current(definitions, position)))
+        position, over = advance(definitions, position)
+    return found
+
+
+def locate(definitions: Definitions, key: str, phase_id: str, near: Path) -> Path | None:
+    """The phase with this id: the one at or nearest before `near`, else the first after it."""
+    all_places = places(definitions, key)
+    here = next((number for number, (path, _) in enumerate(all_places) if path == near), len(all_places))
+    matches = [number for number, (_, phase) in enumerate(all_places) if phase.id == phase_id]
+    before = [number for number in matches if number <= here]
+    chosen = before[-1:] or matches[:1]
+    return all_places[chosen[0]][0] if chosen else None
+
+
+def breadcrumb(definitions: Definitions, position: Position) -> str:
+    """Release Pipeline > Code Review [2/3] > 🔍 Static Analysis [1/2]"""
+    parts = []
+    counter = ""
+    for segment in position.path:
+        workflow = _workflow(definitions, segment.workflow)
+        parts.append(workflow.name + counter)
+        counter = f" [{segment.place + 1}/{len(workflow.phases)}]"
+    phase = current(definitions, position)
+    parts.append(f"{phase.emoji} {phase.name}".strip() + counter)
+    return " > ".join(parts)
+
+
+def parse_position(record: Mapping[str, Any]) -> Position:
+    """A position as recorded; an old record with only a phase index is a path of one. Nothing is guessed."""
+    raw = record.get("path")
+    if raw is None and _is_index(record.get("phaseIndex")) and isinstance(record.get("workflow"), str):
+        raw = [[record["workflow"], record["phaseIndex"]]]
+    if not isinstance(raw, list | tuple) or not raw:
+        raise WorkflowInvalid("the recorded position has no path")
+    for segment in raw:
+        if not isinstance(segment, list | tuple) or len(segment) != 2:
+            raise WorkflowInvalid("the recorded position is malformed")
+        if not isinstance(segment[0], str) or not re.match(r"^[a-z0-9]", segment[0]) or not _is_index(segment[1]):
+            raise WorkflowInvalid("the recorded position is malformed")
+    path = tuple(Segment(*segment) for segment in raw)
+    steps: Any = record.get("steps")
+    return Position(path, int(steps) if _is_index(steps) else path[0].place)
+
+
+def _is_index(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _workflow(definitions: Definitions, key: str) -> Workflow:
+    if key not in definitions:
+        raise WorkflowInvalid(f"the workflow '{key}' is not there")
+    return definitions[key]
+
+
+def _entry(definitions: Definitions, path: Path) -> Phase | Reference:
+    for outer, inner in zip(path, path[1:], strict=False):
+        entry = _entry_at(definitions, outer)
+        if not isinstance(entry, Reference) or entry.workflow != inner.workflow:
+            raise WorkflowInvalid(f"phase {outer.place + 1} of '{outer.workflow}' is no longer '{inner.workflow}'")
+    return _entry_at(definitions, path[-1])
+
+
+def _entry_at(definitions: Definitions, segment: Segment) -> Phase | Reference:
+    phases = _workflow(definitions, segment.workflow).phases
+    if segment.place >= len(phases):
+        raise WorkflowInvalid(f"the workflow '{segment.workflow}' has no phase {segment.place + 1} any more")
+    return phases[segment.place]
+
+
+def _descend(definitions: Definitions, path: Path) -> Path:
+    entry = _entry_at(definitions, path[-1])
+    while isinstance(entry, Reference):
+        path = (*path, Segment(entry.workflow, 0))
+        entry = _entry_at(definitions, path[-1])
+    return path

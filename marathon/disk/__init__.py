@@ -1,0 +1,1 @@
+"""The one owner of files: nobody else opens, writes or renames anything of a task."""

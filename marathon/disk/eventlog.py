@@ -1,0 +1,56 @@
+"""Keeps everything the agent printed, as it comes: one JSON line a line, never held in memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import IO
+
+from marathon.core.events import Event, Output, SessionBegan, SessionOver
+from marathon.disk.files import PRIVATE_FILE, disk_errors
+
+
+class EventLog:
+    """A consumer of events that writes runs/NNN/events/NNN.jsonl."""
+
+    def __init__(self) -> None:
+        self._file: IO[str] | None = None
+        self._path = Path()
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case SessionBegan():
+                self._path = Path(event.log)
+                with disk_errors("open", self._path):
+                    self._file = open(self._path, "w", encoding="utf-8", opener=_private)
+                self._write(
+                    {
+                        "event": "began",
+                        "phase": event.phase,
+                        "iteration": event.iteration,
+                        "agent": event.agent,
+                    }
+                )
+            case Output():
+                partial = {} if event.complete else {"partial": True}
+                self._write({"event": event.stream, "text": event.text, **partial})
+            case SessionOver():
+                self._write({"event": "over", "ending": event.ending, "cause": event.cause, "seconds": event.seconds})
+                self.close()
+
+    def close(self) -> None:
+        if self._file:
+            with disk_errors("write", self._path):
+                self._file.close()
+            self._file = None
+
+    def _write(self, line: dict[str, object]) -> None:
+        if self._file:
+            with disk_errors("write", self._path):
+                self._file.write(json.dumps({"at": round(time.time(), 3), **line}, ensure_ascii=False) + "\n")
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, PRIVATE_FILE)

@@ -1,0 +1,119 @@
+"""Writing so that a crash, a full disk or a power cut leaves the old file or the new one, never half of one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from marathon.errors import DiskFailed
+
+PRIVATE_FILE = 0o600
+PRIVATE_DIR = 0o700
+SHARED_FILE = 0o644
+
+
+@contextlib.contextmanager
+def disk_errors(doing: str, path: Path) -> Iterator[None]:
+    """Turn what the operating system says into a sentence that names the file."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise DiskFailed(f"Could not {doing} {path}: {reason}. What was there before is intact.") from error
+
+
+def write_atomic(path: Path, data: bytes, *, mode: int = PRIVATE_FILE, durable: bool = True) -> None:
+    """Replace a file as a whole. An existing file keeps its mode; without `durable` a power cut may bring the old one back."""
+    with disk_errors("write", path):
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+        with contextlib.suppress(FileNotFoundError):
+            mode = stat.S_IMODE(path.stat(follow_symlinks=False).st_mode)
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        try:
+            try:
+                os.fchmod(fd, mode)
+                write_all(fd, data)
+                if durable:
+                    os.fsync(fd)
+            finally:
+                os.close(fd)
+            os.rename(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+        if durable:
+            sync_directory(path.parent)
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Every byte, or an OSError: os.write alone may write less."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def append_durable(path: Path, data: bytes, *, mode: int) -> None:
+    """Add to the end of a file in one piece; on failure the file is cut back to what it was."""
+    with disk_errors("append to", path):
+        existed = path.exists()
+        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+        try:
+            before = os.fstat(fd).st_size
+            try:
+                write_all(fd, data)
+            except OSError:
+                os.ftruncate(fd, before)
+                raise
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        if not existed:
+            sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def make_private_directory(path: Path) -> None:
+    """The directory and its missing parents, for this user only."""
+    if path.is_dir():
+        return
+    with disk_errors("create", path):
+        for parent in [*reversed(path.parents), path]:
+            if not parent.exists():
+                with contextlib.suppress(FileExistsError):
+                    parent.mkdir(mode=PRIVATE_DIR)
+                    sync_directory(parent.parent)
+
+
+def read_regular(path: Path, limit: int | None = None) -> bytes | None:
+    """The bytes of a regular file that is not a symlink (at most limit + 1 of them), or None if there is no file."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise IsADirectoryError(21, "it is not a regular file", str(path))
+        return file.read() if limit is None else file.read(limit + 1)
+
+
+def mark_of(path: Path) -> str | None:
+    """What tells whether a file was written again: identity, size and time; None if there is none or it is empty."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    if not stat.S_ISREG(found.st_mode) or found.st_size == 0:
+        return None
+    return f"{found.st_ino}:{found.st_size}:{found.st_mtime_ns}"

@@ -1,0 +1,87 @@
+"""The runner state file: the mailbox between the runner and whatever runs inside the agent's session."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from marathon.disk.files import PRIVATE_DIR, disk_errors, make_private_directory, read_regular, write_atomic
+from marathon.errors import WrongUsage
+
+MAX_BYTES = 4 * 1024 * 1024
+_RUNNER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+
+
+def states_folder(environ: Mapping[str, str]) -> Path:
+    """~/.pi/marathon-states, or where PI_MARATHON_STATES says."""
+    chosen = environ.get("PI_MARATHON_STATES")
+    return Path(chosen) if chosen else Path(environ.get("HOME") or "~").expanduser() / ".pi" / "marathon-states"
+
+
+class Mailbox:
+    """One runner's file. While an agent lives, only its side writes; otherwise only the runner."""
+
+    def __init__(self, folder: Path, runner: str) -> None:
+        if not _RUNNER_ID.fullmatch(runner):
+            raise WrongUsage(f"{runner[:60]!r} is not a runner id.")
+        self.folder = folder
+        self.path = folder / f"{runner}.json"
+
+    def read(self) -> dict[str, Any]:
+        """What is in it; an unreadable one is an empty one."""
+        try:
+            value = json.loads(read_regular(self.path, MAX_BYTES) or b"{}")
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return value if isinstance(value, dict) else {}
+
+    def write(self, fields: dict[str, Any]) -> None:
+        make_private_directory(self.folder)
+        write_atomic(self.path, json.dumps(fields, indent=2).encode() + b"\n", durable=False)
+
+    def update(self, **fields: Any) -> None:
+        """Change some fields and keep the rest, one writer at a time."""
+        with _locked(self.folder):
+            self.write({**self.read(), **fields})
+
+    def remove(self) -> None:
+        with disk_errors("remove", self.path):
+            self.path.unlink(missing_ok=True)
+
+
+def sweep(folder: Path) -> None:
+    """Remove the files of runners that are no more."""
+    with contextlib.suppress(OSError):
+        for path in folder.glob("*.json"):
+            value = Mailbox(folder, path.stem).read() if _RUNNER_ID.fullmatch(path.stem) else None
+            if value is not None and not _alive(value.get("pid")):
+                path.unlink(missing_ok=True)
+
+
+def _alive(pid: object) -> bool:
+    if not isinstance(pid, int) or isinstance(pid, bool) or pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    folder.mkdir(mode=PRIVATE_DIR, parents=True, exist_ok=True)
+    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)

@@ -1,0 +1,237 @@
+"""A task directory: what is in it, who may write what, and what is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from marathon.core.records import HumanMark
+from marathon.core.state import MAX_BYTES, StateInvalid, TaskState, parse_state
+from marathon.disk.files import (
+    SHARED_FILE,
+    append_durable,
+    disk_errors,
+    make_private_directory,
+    mark_of,
+    read_regular,
+    sync_directory,
+    write_atomic,
+)
+from marathon.disk.inbox import Inbox
+from marathon.errors import TaskInvalid
+
+INSTRUCTIONS = "instructions.md"
+STATE = "STATE.json"
+HUMAN = "human.md"
+OWN = ".marathon"
+
+
+class Task:
+    """The files of one task. Reading needs no lock; everything else is for the lock's holder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.own = folder / OWN
+        self.inbox = Inbox(self.own / "inbox")
+        self.journal_path = self.own / "journal.jsonl"
+        self.lock_path = self.own / "lock"
+
+    @classmethod
+    def open(cls, path: Path) -> Task:
+        """A task that can be worked on; TaskInvalid says what is wrong with it. Changes nothing."""
+        folder = _existing_directory(path)
+        task = cls(folder)
+        _check_instructions(folder / INSTRUCTIONS, path)
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_symlink() and (entry.name in (STATE, OWN, HUMAN) or _leads_out(folder, entry.path)):
+                    raise TaskInvalid(
+                        f"{path / entry.name} is a symlink out of the task directory. Replace it by a real file."
+                    )
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise TaskInvalid(f"{path} cannot be written. Check its permissions: ls -ld {path}")
+        if task.own.exists() and not os.access(task.own, os.W_OK | os.X_OK):
+            raise TaskInvalid(f"{path / OWN} cannot be written. Check its permissions: ls -ld {path / OWN}")
+        return task
+
+    @classmethod
+    def look(cls, path: Path) -> Task:
+        """A task to be looked at: it has instructions or a state."""
+        task = cls(_existing_directory(path))
+        if not any((task.folder / name).exists() for name in (INSTRUCTIONS, STATE, OWN)):
+            raise TaskInvalid(
+                f"{path} is not a task directory: it has no {INSTRUCTIONS}. Make one with: pi-marathon new"
+            )
+        return task
+
+    def prepare(self) -> None:
+        """The runner's own folder, kept out of git."""
+        make_private_directory(self.own)
+        if not (self.own / ".gitignore").exists():
+            write_atomic(self.own / ".gitignore", b"*\n")
+
+    # STATE.json
+
+    def read_state(self) -> TaskState | None:
+        """What STATE.json says, None if it is not there, StateInvalid if it cannot be trusted."""
+        try:
+            data = read_regular(self.folder / STATE, MAX_BYTES)
+        except OSError as error:
+            link = (self.folder / STATE).is_symlink()
+            raise StateInvalid("it is a symlink" if link else (error.strerror or str(error))) from error
+        return None if data is None else parse_state(data)
+
+    def write_state(self, state: TaskState) -> None:
+        write_atomic(self.folder / STATE, state.to_bytes(), mode=SHARED_FILE)
+
+    def set_state_aside(self, now: datetime) -> str | None:
+        """Keep an invalid STATE.json under a name of its own; returns that name, None if there is no file."""
+        if not os.path.lexists(self.folder / STATE):
+            return None
+        stamp = now.strftime("%Y%m%d-%H%M%S")
+        for number in range(1, 10_000):
+            name = f"{STATE}.invalid-{stamp}" + (f"-{number}" if number > 1 else "")
+            if not os.path.lexists(self.folder / name):
+                break
+        with disk_errors("set aside", self.folder / STATE):
+            os.rename(self.folder / STATE, self.folder / name)
+            sync_directory(self.folder)
+        return name
+
+    # The agent's artifacts
+
+    def output_mark(self, name: str | None) -> str | None:
+        """The mark of an output file; a link out of the task directory does not count as one."""
+        if name is None or _leads_out(self.folder, str(self.folder / name)):
+            return None
+        return mark_of(self.folder / name)
+
+    def artifacts_mark(self) -> str:
+        """Changes when anything in the task directory but the runner's own and STATE.json does."""
+        marks = []
+        with os.scandir(self.folder) as entries:
+            for entry in entries:
+                if entry.name not in (OWN, STATE) and not entry.name.startswith(f"{STATE}."):
+                    found = entry.stat(follow_symlinks=False)
+                    marks.append(f"{entry.name}:{found.st_ino}:{found.st_size}:{found.st_mtime_ns}")
+        return hashlib.sha256("\n".join(sorted(marks)).encode(errors="surrogateescape")).hexdigest()
+
+    def save_round(self, run: int, phase: str, number: int, output: str | None) -> None:
+        """Keep what a human is about to review, so that the next round can be compared with it."""
+        if output and self.output_mark(output):
+            target = self.round_path(run, phase, number)
+            make_private_directory(target.parent)
+            with disk_errors("copy", target):
+                write_atomic(target, (self.folder / output).read_bytes(), durable=False)
+
+    def round_path(self, run: int, phase: str, number: int) -> Path:
+        return self.run_folder(run) / "rounds" / f"{phase}-{number}.md"
+
+    # human.md
+
+    def human_text(self) -> bytes:
+        with disk_errors("read", self.folder / HUMAN):
+            return read_regular(self.folder / HUMAN) or b""
+
+    def new_from_human(self, delivered: HumanMark) -> tuple[str, HumanMark]:
+        """What human.md holds beyond what was delivered, and the mark that says all of it was."""
+        data = self.human_text()
+        known = data[: delivered.size]
+        if len(data) < delivered.size or (delivered.size and _digest(known) != delivered.digest):
+            known = b""  # edited by hand before the mark: better twice than never
+        return data[len(known) :].decode("utf-8", "replace"), HumanMark(size=len(data), digest=_digest(data))
+
+    def append_human(self, heading: str, text: str, base: int) -> None:
+        """Add feedback under a heading, once: if it already stands behind `base`, nothing happens."""
+        data = self.human_text()
+        block = f"## {heading}\n\n{text.strip()}\n".encode()
+        if block in data[base if base <= len(data) else 0 :]:
+            return
+        before = b"# Human Feedback\n\n" if not data.strip() else (b"\n" if data.endswith(b"\n") else b"\n\n")
+        append_durable(self.folder / HUMAN, before + block, mode=SHARED_FILE)
+
+    # The runner's own records of a run
+
+    def run_folder(self, run: int) -> Path:
+        return self.own / "runs" / f"{run:03d}"
+
+    def session_path(self, run: int, kind: str, iteration: int, suffix: str) -> Path:
+        """runs/001/KIND/001.SUFFIX, its folder made."""
+        folder = self.run_folder(run) / kind
+        make_private_directory(folder)
+        return folder / f"{iteration:03d}.{suffix}"
+
+    def write_iteration(self, run: int, iteration: int, facts: dict[str, Any]) -> None:
+        path = self.session_path(run, "iterations", iteration, "json")
+        write_atomic(path, (json.dumps(facts, indent=2, ensure_ascii=False) + "\n").encode(), durable=False)
+
+    def iterations(self, run: int) -> list[dict[str, Any]]:
+        """The records of a run's sessions, in order."""
+        found = []
+        with contextlib.suppress(OSError):
+            for path in sorted((self.run_folder(run) / "iterations").glob("[0-9]*.json")):
+                with contextlib.suppress(OSError, ValueError):
+                    found.append(json.loads(path.read_bytes()))
+        return found
+
+    def exists(self) -> bool:
+        return self.folder.is_dir()
+
+
+def create_task(folder: Path, files: Iterable[tuple[str, bytes]]) -> None:
+    """A new task directory with these files; refuses one that is there."""
+    with disk_errors("create", folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir()
+        for name, data in files:
+            write_atomic(folder / name, data, mode=SHARED_FILE)
+        sync_directory(folder.parent)
+
+
+def template_files(template: Path) -> list[tuple[str, bytes]]:
+    with disk_errors("read", template):
+        return [(path.name, path.read_bytes()) for path in sorted(template.iterdir()) if path.is_file()]
+
+
+def remove_tree(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _existing_directory(path: Path) -> Path:
+    try:
+        folder = path.resolve()
+        if folder.is_dir():
+            return folder
+        exists = folder.exists()
+    except (OSError, ValueError, RuntimeError) as error:
+        raise TaskInvalid(f"{str(path)[:200]!r} cannot be used as a task directory: {error}") from error
+    if exists:
+        raise TaskInvalid(f"{path} is a file, not a task directory. Give the directory that holds {INSTRUCTIONS}.")
+    raise TaskInvalid(f"{path} does not exist. Make a task with: pi-marathon new")
+
+
+def _check_instructions(path: Path, shown: Path) -> None:
+    advice = f"Write what is to be done into {shown / INSTRUCTIONS}."
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        raise TaskInvalid(f"{shown} has no {INSTRUCTIONS}. {advice}") from None
+    except OSError as error:
+        raise TaskInvalid(f"{shown / INSTRUCTIONS} cannot be read: {error.strerror}. {advice}") from error
+    if not text.strip():
+        raise TaskInvalid(f"{shown / INSTRUCTIONS} is empty. {advice}")
+
+
+def _leads_out(folder: Path, path: str) -> bool:
+    return os.path.islink(path) and not Path(os.path.realpath(path)).is_relative_to(folder)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:32]

@@ -1,0 +1,35 @@
+"""The one family of errors a user may see: each is a sentence and carries the exit code of the contract."""
+
+from __future__ import annotations
+
+
+class MarathonError(Exception):
+    """Something ended the command; str() of it is what the user reads."""
+
+    exit_code = 1
+
+
+class WrongUsage(MarathonError):
+    """The command cannot be carried out as typed; nothing was changed."""
+
+    exit_code = 2
+
+
+class TaskBusy(MarathonError):
+    """Another runner has this task."""
+
+    exit_code = 6
+
+
+class TaskInvalid(MarathonError):
+    """The task directory cannot be used as it stands."""
+
+    exit_code = 7
+
+
+class DiskFailed(MarathonError):
+    """A file could not be written or read; the old contents are intact."""
+
+
+class AgentUnavailable(MarathonError):
+    """The chosen agent cannot be started on this machine."""

@@ -1,0 +1,57 @@
+"""What falls to the runner when a guardian dies before its work is done."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from marathon.process import tree
+
+_GRACE = 0.5
+_ROUNDS = 3
+_GUARDIAN_PATIENCE = 3.0  # more than it needs to end a tree once we have let go of it
+
+
+class Adopted:
+    """Children that were not ours before: we are a subreaper, so orphans of a dead guardian become ours."""
+
+    def __init__(self) -> None:
+        self._before = {child.identity for child in _children()}
+        self.ended: set[tuple[int, int]] = set()
+        self.statuses: dict[int, int] = {}  # exit codes as of waitstatus_to_exitcode, by pid
+
+    def dismiss(self, guardian: int) -> None:
+        """Reap the guardian; one that does not go on its own (somebody stopped it) is killed."""
+        process = tree.look(guardian)
+        for stubborn in tree.wait([process], _GUARDIAN_PATIENCE) if process else ():
+            tree.send(stubborn, signal.SIGKILL)
+        os.waitpid(guardian, 0)
+
+    def end_all(self) -> None:
+        for _ in range(_ROUNDS):
+            strays = [stray for child in self._reap() for stray in (child, *tree.descendants(child.pid))]
+            if not strays:
+                return
+            self.ended |= {stray.identity for stray in strays}
+            tree.end(strays, _GRACE)
+
+    def _reap(self) -> list[tree.Process]:
+        """Collect the dead among the adopted; returns the living."""
+        living = []
+        for child in _children():
+            if child.identity in self._before:
+                continue
+            pid, status = os.waitpid(child.pid, os.WNOHANG)
+            if pid:
+                self.statuses[pid] = os.waitstatus_to_exitcode(status)
+            else:
+                living.append(child)
+        return living
+
+
+def _children() -> list[tree.Process]:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return []
+    return [process for process in tree.everybody() if process.parent == os.getpid()]

@@ -1,0 +1,104 @@
+"""The runner's own signals, collected so that a loop can select on them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections import deque
+from collections.abc import Iterator, Sequence
+from types import FrameType, TracebackType
+from typing import Any
+
+COLLECTED = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGTSTP,
+    signal.SIGCONT,
+    signal.SIGWINCH,
+)
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupted(BaseException):
+    """A signal that asks the runner to end arrived where nothing but an exception could say so."""
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(signal.Signals(signum).name)
+        self.signum = signum
+
+
+class Signals:
+    """Collects inside `with`; the old handlers are back after it. `fd` is readable when one is pending."""
+
+    fd: int
+
+    def __init__(self, numbers: Sequence[int] = COLLECTED) -> None:
+        self._numbers = numbers
+        self._pending: deque[int] = deque()
+        self._raising = False
+        self._old: dict[int, Any] = {}
+
+    def __enter__(self) -> Signals:
+        self.fd, self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._old_wake = signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+        for number in self._numbers:
+            # What was ignored when we started (nohup) stays ignored.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._old[number] = signal.signal(number, self._handle) or signal.SIG_DFL
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._old.items():
+            signal.signal(number, handler)
+        self._old.clear()
+        signal.set_wakeup_fd(self._old_wake)
+        os.close(self._wake)
+        os.close(self.fd)
+
+    def take(self) -> list[int]:
+        """The pending signals, oldest first; they are pending no more."""
+        self._drain()
+        taken = []
+        while self._pending:
+            taken.append(self._pending.popleft())
+        return taken
+
+    def pending(self, *numbers: int) -> bool:
+        return any(number in numbers for number in self._pending)
+
+    @contextlib.contextmanager
+    def raising(self) -> Iterator[None]:
+        """Around code that knows nothing of us: the first signal that asks us to end raises Interrupted."""
+        for number in self.take():
+            if number in ENDING:
+                raise Interrupted(number)
+        paused = [number for number in (signal.SIGTSTP, signal.SIGCONT) if number in self._old]
+        for number in paused:
+            signal.signal(number, signal.SIG_DFL)
+        self._raising = True
+        try:
+            yield
+        finally:
+            self._raising = False
+            # An event loop in between may have left neither the handlers nor the wakeup fd as they were.
+            for number in self._old:
+                signal.signal(number, self._handle)
+            signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+
+    def _handle(self, signum: int, frame: FrameType | None) -> None:
+        if self._raising and signum in ENDING:
+            self._raising = False
+            raise Interrupted(signum)
+        self._pending.append(signum)
+        # The interpreter wrote to the wakeup fd already, unless a library took it away.
+        with contextlib.suppress(OSError):
+            os.write(self._wake, b"\0")
+
+    def _drain(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while os.read(self.fd, 4096):
+                pass

@@ -1,0 +1,200 @@
+"""The runner's side of a running agent: one select loop over output, guardian, signals and clock."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import inf
+
+from marathon.process.adopted import Adopted
+from marathon.process.command import Command, Exit, Reason, StartFailed
+from marathon.process.launch import Launched
+from marathon.process.output import Output
+from marathon.process.signals import ENDING, Signals
+from marathon.process.terminal import Terminal, suspend_self
+
+AGAIN_WITHIN = 2.0  # the second Ctrl+C
+_INTERRUPT_GRACE = 1.5
+_GUARDIAN_LATE = 2.0  # after the grace: then it is not going to report
+_BY_SIGNAL: dict[int, Reason] = {signal.SIGTERM: "terminated", signal.SIGHUP: "hungup"}
+_WANTS_TERMINAL = (signal.SIGTTIN, signal.SIGTTOU)
+_OURS: tuple[Reason, ...] = ("exited", "timeout", "stopped")  # a signal to the runner outranks these
+
+
+@dataclass(frozen=True)
+class Callbacks:
+    tick: Callable[[], bool]
+    interrupt: Callable[[], None]
+    resume: Callable[[], None]
+
+
+def _now() -> float:
+    """Goes on while the machine sleeps, unlike the monotonic clock."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+@dataclass
+class Watch:
+    command: Command
+    launched: Launched
+    terminal: Terminal | None
+    signals: Signals
+    call: Callbacks
+    timeout: float | None
+    grace: float
+    tick: float
+
+    tree_is_gone: bool = False
+    _guardian_reports: bool = True
+    _agent: int = 0
+    _status: int | None = None
+    _swept: int = 0
+    _reason: Reason = "exited"
+    _started: float = field(default_factory=_now)
+    _suspended: float = 0.0
+    _next_tick: float = 0.0
+    _last_interrupt: float = -inf
+    _give_up_at: float = inf
+
+    def until_the_tree_is_gone(self, output: Output) -> None:
+        """Returns as well when the guardian died without saying so; then `tree_is_gone` is False."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.launched.control, selectors.EVENT_READ, self._hear_guardian)
+            selector.register(self.signals.fd, selectors.EVENT_READ, self._hear_signals)
+            output.register(selector)
+            while self._guardian_reports and not self.tree_is_gone:
+                for key, _ in selector.select(max(0.0, self._next_tick - _now())):
+                    key.data()
+                self._look_at_the_clock()
+
+    def verdict(self, adopted: Adopted) -> Exit:
+        status = adopted.statuses.get(self._agent, self._status)
+        swept = self._swept + len([pid for pid, _ in adopted.ended if pid != self._agent])
+        return Exit(
+            code=status if status is not None and status >= 0 else None,
+            signal=-status if status is not None and status < 0 else None,
+            reason=self._reason,
+            swept=swept,
+            seconds=self._elapsed(),
+        )
+
+    def _elapsed(self) -> float:
+        return _now() - self._started - self._suspended
+
+    # The guardian
+
+    def _hear_guardian(self) -> None:
+        try:
+            words = self.launched.control.recv(4096).decode().split()
+        except ConnectionResetError:
+            words = []
+        match words:
+            case []:
+                self._guardian_reports = False
+            case ["started", pid]:
+                self._agent = int(pid)
+                if self.terminal:
+                    self.terminal.used = True
+            case ["failed", number, subject]:
+                self.tree_is_gone = True
+                about = self.command.argv[0] if subject == "program" else str(self.command.cwd)
+                raise StartFailed(int(number), os.strerror(int(number)), about)
+            case ["interrupt"]:
+                self._interrupt()
+            case ["suspended", signum]:
+                self._suspend(int(signum))
+            case ["exit", status]:
+                self._status = int(status)
+            case ["gone" | "left" as outcome, swept]:
+                self._swept = int(swept)
+                self.tree_is_gone = outcome == "gone"
+
+    def _tell(self, message: str) -> None:
+        with contextlib.suppress(OSError):
+            self.launched.control.send(message.encode())
+
+    def _stop(self, reason: Reason, grace: float, signum: int = signal.SIGTERM) -> None:
+        if self._reason in _OURS:
+            self._reason = reason
+        os.kill(self.launched.guardian, signal.SIGCONT)
+        self._tell(f"stop {int(signum)} {grace}")
+        self._give_up_at = min(self._give_up_at, _now() + grace + _GUARDIAN_LATE)
+
+    # Clock and signals
+
+    def _look_at_the_clock(self) -> None:
+        now = _now()
+        if now >= self._give_up_at:
+            os.kill(self.launched.guardian, signal.SIGKILL)
+        wanted = self._reason == "exited" and self._status is None
+        if wanted and self.timeout is not None and self._elapsed() >= self.timeout:
+            self._stop("timeout", self.grace)
+        if now >= self._next_tick:
+            self._next_tick = now + self.tick
+            self._wake_the_guardian()
+            if self._agent and self.call.tick() and wanted and self._reason == "exited":
+                self._stop("stopped", self.grace)
+
+    def _wake_the_guardian(self) -> None:
+        """An agent may stop its whole group, and the guardian with it; it is of no use asleep."""
+        guardian = self.launched.guardian
+        with contextlib.suppress(ChildProcessError):
+            if os.waitid(os.P_PID, guardian, os.WSTOPPED | os.WNOHANG):
+                os.kill(guardian, signal.SIGCONT)
+
+    def _hear_signals(self) -> None:
+        for signum in self.signals.take():
+            if signum == signal.SIGINT:
+                self._interrupt()
+            elif signum in _BY_SIGNAL:
+                self._stop(_BY_SIGNAL[signum], self.grace, signum)
+            elif signum == signal.SIGTSTP:
+                self._tell("suspend")
+            elif signum == signal.SIGCONT:
+                self._continued()
+
+    def _interrupt(self) -> None:
+        now = _now()
+        if now - self._last_interrupt <= AGAIN_WITHIN:
+            self._stop("interrupted", min(self.grace, _INTERRUPT_GRACE))
+        else:
+            self.call.interrupt()
+        self._last_interrupt = now
+
+    # Suspension
+
+    def _suspend(self, signum: int) -> None:
+        """The tree stands still: let the shell have the terminal until it continues us."""
+        if signum in _WANTS_TERMINAL and self._can_have_it():
+            self._hand_over()
+            return
+        began = _now()
+        if self.terminal:
+            self.terminal.take_back(remember=True)
+            suspend_self(job=True)
+            if self.signals.pending(*ENDING):
+                return  # `kill %1` from the shell: the terminal is the shell's, and the tree is about to end
+            self.terminal.wait_for_foreground()
+        else:
+            suspend_self(job=False)
+        self._suspended += _now() - began
+        self.call.resume()
+        self._hand_over()
+
+    def _continued(self) -> None:
+        """Somebody stopped us without asking; the shell then gave the terminal to us, not to the agent."""
+        if self.terminal and self.terminal.lent and self.terminal.belongs_to(os.getpgrp()):
+            self._hand_over()
+
+    def _can_have_it(self) -> bool:
+        return self.terminal is not None and self.terminal.belongs_to(os.getpgrp(), self._agent)
+
+    def _hand_over(self) -> None:
+        if self.terminal:
+            self.terminal.give(self._agent)
+        self._tell("resume")

@@ -1,0 +1,161 @@
+"""Where a gate is answered: at the terminal with one key press, or, without one, by commands from a shell."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from marathon.core.text import clean
+from marathon.process.keys import Keys
+from marathon.process.signals import Interrupted, Signals
+from marathon.review.view import RULE, GateView, Option, Reply, answering_commands, describe, options
+from marathon.review.words import ask_words
+
+LOOK_EVERY = 0.5
+KEYS_AGAIN = "[Enter] [f] [q] and the other keys as above."
+
+
+class Desk(Protocol):
+    """Somewhere a gate can be answered."""
+
+    interactive: bool
+
+    def ask(self, view: GateView, elsewhere: Callable[[], Reply | None]) -> Reply | None:
+        """The human's reply, or None if there is nobody to ask. `elsewhere` tells of a verdict sent from a shell."""
+
+
+class NoTerminal:
+    """Prints the gate and the commands that answer it; asks nothing."""
+
+    interactive = False
+
+    def ask(self, view: GateView, elsewhere: Callable[[], Reply | None]) -> Reply | None:
+        reply = elsewhere()
+        if reply is None:
+            with contextlib.suppress(OSError):  # a closed pipe changes nothing about the gate
+                print("\n".join([*describe(view), "", "Answer it with:", *answering_commands(view)]), flush=True)
+        return reply
+
+
+class TerminalDesk:
+    """Asks at the terminal. An interruption is no answer."""
+
+    interactive = True
+
+    def __init__(self, signals: Signals, draft: Path) -> None:
+        self._signals = signals
+        self._draft = draft
+
+    def ask(self, view: GateView, elsewhere: Callable[[], Reply | None]) -> Reply | None:
+        shown = "\n".join([*describe(view), "", RULE, "Options:", *map(str, options(view))])
+        cancel_pending = False
+        while True:
+            key = self._key(shown, options(view), elsewhere)
+            if isinstance(key, Reply):
+                return key
+            if key == "c" and cancel_pending:
+                return Reply("cancel")
+            cancel_pending = key == "c"
+            shown = (
+                "Press c again to cancel this run for good; any other key forgets it." if cancel_pending else KEYS_AGAIN
+            )
+            reply = self._reply(key, view)
+            if reply is not None:
+                return reply
+
+    def _key(self, shown: str, known: list[Option], elsewhere: Callable[[], Reply | None]) -> str | Reply:
+        keys = {option.key for option in known}
+        with Keys() as pressed:
+            # Shown only now: what was typed before is thrown away, so no earlier key can answer.
+            print(shown, flush=True)
+            while True:
+                reply = elsewhere()
+                if reply is not None:
+                    print("Answered from another shell.", flush=True)
+                    return reply
+                key = pressed.read(LOOK_EVERY, self._signals)
+                if key is not None and key.lower() in keys:
+                    return key.lower()
+
+    def _reply(self, key: str, view: GateView) -> Reply | None:
+        """What a key means here; None where it only showed something."""
+        match key:
+            case "q":
+                return Reply("quit")
+            case "enter" if not view.asks:
+                return Reply("continue")
+            case "enter":
+                return self._with_words("Your answer:", Reply("answer"), may_be_empty=True)
+            case "f":
+                return self._with_words("Feedback:", Reply("continue"))
+            case "r":
+                return self._with_words(f"Why should {view.gate.phase} be done again?", Reply("redo", view.gate.phase))
+            case "l":
+                return self._with_words("Why once more?", Reply("loop"))
+            case "v" if view.output:
+                self._outside(lambda: show_document(view.output))
+            case "d" if view.output and view.previous_round:
+                self._outside(lambda: show_diff(view.previous_round, view.output))
+            case "e" if view.output:
+                self._outside(lambda: edit(view.output))
+            case digit if digit.isdigit():
+                return Reply("redo", view.phases[int(digit) - 1])
+        return None
+
+    def _outside(self, show: Callable[[], None]) -> None:
+        """Run a pager or an editor; a Ctrl+C typed in it was meant for it."""
+        try:
+            show()
+        except OSError as error:
+            print(f"Could not show it: {error.strerror}.", flush=True)
+        for signum in self._signals.take():
+            if signum in (signal.SIGTERM, signal.SIGHUP):
+                raise Interrupted(signum)
+
+    def _with_words(self, question: str, reply: Reply, *, may_be_empty: bool = False) -> Reply | None:
+        text = ask_words(question, self._draft, self._signals)
+        if text is None or (not text.strip() and not may_be_empty):
+            print("Nothing was recorded. Choose again.", flush=True)
+            return None
+        return Reply(reply.choice, reply.phase, text.strip())
+
+
+def show_document(path: Path | None) -> None:
+    """The artifact, laid out for reading, through the user's pager."""
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    assert path
+    console = Console(highlight=False)
+    less = os.environ.get("LESS")
+    os.environ["LESS"] = less if less is not None else "-RFX"
+    try:
+        with console.pager(styles=True):
+            console.print(Markdown(clean(path.read_text(encoding="utf-8", errors="replace"))))
+    finally:
+        if less is None:
+            del os.environ["LESS"]
+
+
+def show_diff(before: Path | None, after: Path | None) -> None:
+    import difflib
+
+    assert before and after
+    old, new = (clean(path.read_text(encoding="utf-8", errors="replace")).splitlines() for path in (before, after))
+    lines = list(difflib.unified_diff(old, new, "last round", after.name, lineterm=""))
+    print("\n".join(lines) or "Nothing changed since the last round.", flush=True)
+
+
+def edit(path: Path | None) -> None:
+    """The user's own editor, in the foreground like any program."""
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    try:
+        subprocess.run([*shlex.split(editor), str(path)], check=False)
+    except OSError as error:
+        print(f"Could not start {editor!r}: {error.strerror}. Set EDITOR to your editor.", flush=True)

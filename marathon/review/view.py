@@ -1,0 +1,119 @@
+"""What a gate shows and which keys it takes: data and text, no terminal."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from marathon.core.decide import Gate
+from marathon.core.text import clean, one_line
+
+TITLE = (
+    "╔══════════════════════════════════════════════════════════════════╗\n"
+    "║  ⏸️  MARATHON PAUSED                                              ║\n"
+    "╚══════════════════════════════════════════════════════════════════╝"
+)
+RULE = "─" * 68
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the human decided. quit and cancel leave the gate as it is or end the run."""
+
+    choice: Literal["continue", "redo", "loop", "answer", "quit", "cancel"]
+    phase: str | None = None
+    text: str = ""
+    by: Literal["terminal", "command", "auto"] = "terminal"
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class GateView:
+    """A gate as a human meets it."""
+
+    gate: Gate
+    task: Path
+    iteration: int
+    next_phase: str | None = None
+    output: Path | None = None
+    previous_round: Path | None = None
+    phases: Sequence[str] = ()
+    can_loop: bool = False
+    breadcrumb: str = ""
+
+    @property
+    def asks(self) -> bool:
+        return self.gate.kind == "question"
+
+
+@dataclass(frozen=True)
+class Option:
+    key: str
+    label: str
+    shown: str = field(default="")
+
+    def __str__(self) -> str:
+        return f"  [{self.shown or self.key}]".ljust(11) + self.label
+
+
+def options(view: GateView) -> list[Option]:
+    """The keys of this gate, in the order they are shown."""
+    if view.asks:
+        return [Option("enter", "Answer the question", "Enter"), Option("q", "Quit marathon")]
+    found = []
+    if view.gate.kind != "workflow":
+        found.append(Option("enter", _onward(view), "Enter"))
+        found.append(Option("f", "Add feedback first (writes to human.md)"))
+        found.append(Option("r", f"Redo {view.gate.phase}, saying why"))
+    if view.gate.kind in ("skipped", "paused", "workflow"):
+        found += [Option(str(number), f"Go to {phase}") for number, phase in enumerate(view.phases[:9], start=1)]
+    if view.output:
+        found.append(Option("v", f"View {view.output.name}"))
+        found.append(Option("e", f"Edit {view.output.name}"))
+    if view.previous_round:
+        found.append(Option("d", "Show what changed since the last round"))
+    if view.can_loop:
+        found.append(Option("l", "Loop: start this workflow again from its first phase"))
+    found.append(Option("c", "Cancel this run (asks once more)"))
+    found.append(Option("q", "Quit marathon"))
+    return found
+
+
+def _onward(view: GateView) -> str:
+    if view.gate.kind == "limit":
+        return "Continue, allowing as much again"
+    if view.gate.onward == "next":
+        return "Continue to next phase" if view.next_phase else "Accept: this was the last phase"
+    return f"Go on with {view.gate.phase}"
+
+
+def describe(view: GateView) -> list[str]:
+    """Everything above the keys."""
+    gate = view.gate
+    lines = ["", TITLE, "", f"Phase: {gate.phase} | Iteration: {view.iteration}"]
+    if view.breadcrumb.count(" > ") > 1:
+        lines.append(view.breadcrumb)
+    if view.asks:
+        lines += ["", "The agent asks:", *(f"  {line}" for line in clean(gate.message).splitlines())]
+    elif gate.message:
+        lines.append(f"⚠️  {one_line(gate.message, 600)}")
+    if gate.note:
+        lines.append(f"Note: {one_line(gate.note, 600)}")
+    if view.output:
+        lines.append(f"Review the output: {view.output}")
+    return lines
+
+
+def answering_commands(view: GateView) -> list[str]:
+    """The commands that answer this gate from a shell."""
+    task = shlex.quote(str(view.task))
+    if view.asks:
+        lines = [f'  pi-marathon answer {task} "your answer"']
+    elif view.gate.kind == "workflow":
+        lines = [f'  pi-marathon redo {task} --phase {phase} -m "why"' for phase in view.phases]
+    else:
+        lines = [f'  pi-marathon approve {task} [-m "note"]', f'  pi-marathon redo {task} [--phase PHASE] -m "why"']
+    return [*lines, f"then: pi-marathon --task {task}"]

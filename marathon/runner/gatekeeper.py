@@ -1,0 +1,157 @@
+"""Attends to a gate: opens it in the journal, finds or asks for a verdict, and records it before acting on it."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from dataclasses import dataclass
+
+from marathon.core.decide import Gate, auto_approved, phase_ids
+from marathon.core.events import HumanNeeded, Told
+from marathon.core.journal import Progress
+from marathon.core.records import Cancelled, Choice, FeedbackWritten, GateAnswered, GateOpened, Remark
+from marathon.core.workflow import Phase, WorkflowInvalid, advance, breadcrumb, current, loop
+from marathon.disk.inbox import Message
+from marathon.review.desk import Desk
+from marathon.review.view import GateView, Reply
+from marathon.runner.ledger import Ledger
+from marathon.runner.session import Workshop, update_state
+from marathon.runner.stops import Stops
+
+WAITS_FOR_HUMAN = 3
+UNANSWERED = {"failed": 1, "limit": 4, "stuck": 5}
+
+
+@dataclass
+class Gatekeeper:
+    shop: Workshop
+    ledger: Ledger
+    desk: Desk
+    stops: Stops
+    auto_approve: bool = False
+
+    @property
+    def progress(self) -> Progress:
+        return self.ledger.progress
+
+    def attend(self, step: Gate) -> int | None:
+        """An exit code if nobody answers; otherwise the answer is recorded and the loop goes on."""
+        if step.opened is None:
+            self._open(step)
+            return None
+        reply = self._elsewhere(step)
+        if reply is None and self.auto_approve and auto_approved(step):
+            self.shop.emit(Told(f"{step.phase}: passed by --auto-approve; nobody looked at it."))
+            reply = Reply("continue", by="auto")
+        if reply is None:
+            self.shop.emit(HumanNeeded(f"pi-marathon: {step.phase} waits for you"))
+            reply = self.desk.ask(self._view(step), lambda: self._elsewhere(step))
+        if reply is None:
+            return UNANSWERED.get(step.kind, WAITS_FOR_HUMAN)
+        choice = reply.choice
+        if choice == "quit":
+            self.shop.emit(Told(f"The gate stays open. To go on: {self.shop.resume}"))
+            return WAITS_FOR_HUMAN
+        if choice == "cancel":
+            self.ledger.record(Cancelled())
+            self._forget(reply)
+            return None
+        self._record(choice, reply, step)
+        return None
+
+    def _open(self, step: Gate) -> None:
+        if step.kind == "review":
+            phase = self._phase()
+            number = self.progress.round_of(step.phase) + 1
+            self.shop.task.save_round(self.progress.run, step.phase, number, phase.output if phase else None)
+        update_state(self.shop, step.phase, self.progress.iteration, state="paused")
+        self.ledger.record(
+            GateOpened(
+                kind=step.kind,
+                token=secrets.token_hex(8),
+                phase=step.phase,
+                message=step.message,
+                note=step.note,
+                onward=step.onward,
+            )
+        )
+
+    def _record(self, choice: Choice, reply: Reply, step: Gate) -> None:
+        """The verdict goes into the journal with the human's words; only then into human.md."""
+        progress, stamp = self.progress, self.shop.clock().strftime("%Y-%m-%d %H:%M:%S")
+        self.ledger.record(
+            GateAnswered(
+                choice=choice,
+                phase=reply.phase,
+                text=reply.text,
+                heading=f"{step.phase} phase · run {progress.run}, iteration {progress.iteration} · {stamp} UTC",
+                base=len(self.shop.task.human_text()),
+                by=reply.by,
+            )
+        )
+        self._forget(reply)
+        write_owed_words(self.shop, self.ledger)
+
+    def _forget(self, reply: Reply) -> None:
+        """The message may go: what it said is in the journal."""
+        if reply.message:
+            self.shop.task.inbox.remove(reply.message)
+
+    def _elsewhere(self, step: Gate) -> Reply | None:
+        """A verdict sent from another shell to exactly this gate; one for another gate is noted and dropped."""
+        if self.stops.asked():
+            return Reply("quit", by="command")
+        for message in self.shop.task.inbox.messages():
+            if message.kind == "verdict":
+                reply = _as_reply(message, step)
+                if reply is not None:
+                    return reply
+                self.ledger.record(Remark(text=f"a verdict for another gate was dropped: {message.choice}"))
+                self.shop.task.inbox.remove(message.id)
+        return None
+
+    def _view(self, step: Gate) -> GateView:
+        phase, progress, task = self._phase(), self.progress, self.shop.task
+        rounds = progress.round_of(step.phase)
+        before = task.round_path(progress.run, step.phase, rounds - 1)
+        has_output = phase is not None and task.output_mark(phase.output) is not None
+        following, crumb, can_loop = None, "", False
+        with contextlib.suppress(WorkflowInvalid):
+            after, over = advance(self.shop.definitions, progress.position)
+            following = None if over else current(self.shop.definitions, after).id
+            crumb = breadcrumb(self.shop.definitions, progress.position)
+            can_loop = progress.position.path[-1].place > 0 and bool(loop(self.shop.definitions, progress.position))
+        return GateView(
+            gate=step,
+            task=self.shop.shown,
+            iteration=progress.iteration,
+            next_phase=following,
+            output=self.shop.shown / (phase.output or "") if has_output and phase else None,
+            previous_round=before if rounds > 1 and before.exists() else None,
+            phases=phase_ids(self.shop.definitions, progress.workflow),
+            can_loop=can_loop,
+            breadcrumb=crumb,
+        )
+
+    def _phase(self) -> Phase | None:
+        try:
+            return current(self.shop.definitions, self.progress.position)
+        except WorkflowInvalid:
+            return None
+
+
+def write_owed_words(shop: Workshop, ledger: Ledger) -> None:
+    """Words that stand in the journal but not yet in human.md."""
+    owed = ledger.progress.unwritten
+    if owed is not None:
+        shop.task.append_human(owed.heading, owed.text, owed.base)
+        ledger.record(FeedbackWritten())
+
+
+def _as_reply(message: Message, step: Gate) -> Reply | None:
+    if step.opened is None or message.to != step.opened.token:
+        return None
+    match message.choice:
+        case "continue" | "redo" | "loop" | "answer" | "cancel" as choice:
+            return Reply(choice, message.phase, message.text, by="command", message=message.id)
+    return None

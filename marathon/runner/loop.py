@@ -1,0 +1,101 @@
+"""The loop: read what is known, decide the next step, act, record. Everything it needs is handed in."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+from dataclasses import dataclass
+
+from marathon.core.decide import Finish, Gate, Halt, Move, RunSession, Wait, next_step
+from marathon.core.events import Told
+from marathon.core.journal import Progress
+from marathon.core.limits import Limits
+from marathon.core.records import Finished, Moved
+from marathon.core.state import DONE
+from marathon.core.text import duration
+from marathon.core.workflow import WorkflowInvalid, current
+from marathon.disk.mailbox import Mailbox
+from marathon.process.signals import Interrupted
+from marathon.runner.gatekeeper import WAITS_FOR_HUMAN, Gatekeeper
+from marathon.runner.ledger import Ledger
+from marathon.runner.session import Workshop, observe, run_session, update_state
+from marathon.runner.stops import Stops
+from marathon.runner.waiting import wait
+
+COMPLETED = 0
+_SIGNALS = {"interrupted": signal.SIGINT, "terminated": signal.SIGTERM, "hungup": signal.SIGHUP}
+
+
+@dataclass
+class Runner:
+    """One marathon, from where the journal left it to a finish, a gate nobody answers, or a stop."""
+
+    shop: Workshop
+    ledger: Ledger
+    gatekeeper: Gatekeeper
+    limits: Limits
+    stops: Stops
+
+    @property
+    def progress(self) -> Progress:
+        return self.ledger.progress
+
+    def run(self, earlier_mailbox: Mailbox | None = None) -> int:
+        """The exit code. Interrupted is raised through: the state is saved at every step."""
+        self._recover(earlier_mailbox)
+        while True:
+            if self.stops.asked():
+                self._tell(f"Stopped on request; everything is saved. To go on: {self.shop.resume}")
+                return WAITS_FOR_HUMAN
+            step = next_step(self.progress, self.shop.definitions, self.limits)
+            match step:
+                case RunSession():
+                    run_session(self.shop, self.progress, step)
+                    self._pass_interruption_on()
+                case Gate():
+                    code = self.gatekeeper.attend(step)
+                    if code is not None:
+                        return code
+                case Wait():
+                    wait(self.shop, self.ledger, step, self.stops, keys=self.gatekeeper.desk.interactive)
+                case Move():
+                    path = [(segment.workflow, segment.place) for segment in step.position.path]
+                    self.ledger.record(Moved(path=path, steps=step.position.steps, phase=step.phase))
+                case Finish():
+                    return self._finish(step)
+                case Halt():
+                    self._tell(f'This run was cancelled. To start again: {self._command()} -h "what to do"')
+                    return WAITS_FOR_HUMAN
+
+    def _recover(self, earlier_mailbox: Mailbox | None) -> None:
+        """A session that was under way when its runner died is observed now: finished work is not done again."""
+        if self.progress.session is None:
+            return
+        try:
+            phase = current(self.shop.definitions, self.progress.position)
+        except WorkflowInvalid:
+            return
+        observe(self.shop, self.progress, phase, "lost", cause="the runner was killed", mailbox=earlier_mailbox)
+
+    def _pass_interruption_on(self) -> None:
+        ended = self.progress.ended
+        if ended is not None and ended.ending == "interrupted":
+            raise Interrupted(_SIGNALS.get(ended.cause, signal.SIGINT))
+
+    def _finish(self, step: Finish) -> int:
+        if step.recorded:
+            self._tell(f'This task is completed. To start it again: {self._command()} -h "what else to do"')
+            return COMPLETED
+        update_state(self.shop, DONE, self.progress.iteration, state="completed")
+        self.ledger.record(Finished())
+        used = f"{self.progress.iteration} sessions, {duration(self.progress.used_seconds)} of work"
+        self._tell(f"✅ Completed: {self.shop.shown} ({used})")
+        if (self.shop.task.folder / "result.md").exists():
+            self._tell(f"The result: {self.shop.shown / 'result.md'}")
+        return COMPLETED
+
+    def _tell(self, text: str) -> None:
+        self.shop.emit(Told(text))
+
+    def _command(self) -> str:
+        return f"pi-marathon --task {shlex.quote(str(self.shop.shown))}"

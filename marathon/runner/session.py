@@ -1,0 +1,289 @@
+"""One session: gather what the agent must know, run it, and observe what it left. Judges nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from marathon.agents.base import Agent
+from marathon.core.decide import RunSession, phase_ids
+from marathon.core.events import Output, SessionBegan, SessionOver, Sink, Ticked, Told
+from marathon.core.journal import Progress
+from marathon.core.prompt import Briefing, build_prompt
+from marathon.core.records import Ending, Proposal, Record, SessionEnded, SessionStarted, SteerTaken, WaitAsked
+from marathon.core.state import DONE, StateInvalid, TaskState, utc
+from marathon.core.text import clean
+from marathon.core.workflow import Definitions, Phase, advance, current
+from marathon.disk.files import write_atomic
+from marathon.disk.mailbox import Mailbox
+from marathon.disk.task import Task
+from marathon.errors import AgentUnavailable, TaskInvalid
+from marathon.process.child import Command, StartFailed, run
+from marathon.process.signals import Signals
+from marathon.process.worktree import changed_since
+
+SHORTEST_WAIT, LONGEST_WAIT = 60.0, 3600.0
+LONGEST_TEXT = 20_000
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Everything sessions have in common; handed in once."""
+
+    task: Task
+    shown: Path
+    resume: str
+    project: Path
+    definitions: Definitions
+    agent: Agent
+    mailbox: Mailbox
+    runner: str
+    signals: Signals
+    emit: Sink
+    record: Callable[[Record], Progress]
+    clock: Callable[[], datetime]
+    stop_now: Callable[[], bool]
+    lock_fd: int
+    timeout: float
+
+
+def take_steering(shop: Workshop, progress: Progress) -> Progress:
+    """Move steering out of the inbox: into the journal first, then the file may go."""
+    for message in shop.task.inbox.messages():
+        if message.kind == "steer":
+            if message.id not in {steer.id for steer in progress.steer}:
+                progress = shop.record(SteerTaken(id=message.id, text=message.text))
+            shop.task.inbox.remove(message.id)
+    return progress
+
+
+def update_state(shop: Workshop, phase: str, iteration: int, **changes: Any) -> None:
+    """Rewrite STATE.json (no agent is alive) and keep the fields we do not know."""
+    try:
+        state = shop.task.read_state()
+    except StateInvalid as error:
+        _set_aside(shop, clean(str(error)))
+        state = None
+    state = state or TaskState(state="running", phase=phase)
+    shop.task.write_state(state.written(shop.clock(), phase=phase, iteration=iteration, **changes))
+
+
+def run_session(shop: Workshop, progress: Progress, step: RunSession) -> Progress:
+    """Start the agent, stream what it says, record how it ended."""
+    task, phase = shop.task, step.phase
+    progress = take_steering(shop, progress)
+    iteration = progress.iteration + 1
+    human, human_mark = task.new_from_human(progress.delivered)
+    now = shop.clock()
+    shop.mailbox.write(_mail(shop, phase.id, iteration, progress, now))
+    update_state(shop, phase.id, iteration, state="running", note=None)
+    prompt = task.session_path(progress.run, "prompts", iteration, "md")
+    text = build_prompt(_briefing(shop, progress, step, iteration, human, bool(human_mark.size)))
+    write_atomic(prompt, text.encode("utf-8", "replace"), durable=False)
+    log = str(task.session_path(progress.run, "events", iteration, "jsonl"))
+    progress = shop.record(
+        SessionStarted(
+            iteration=iteration,
+            phase=phase.id,
+            agent=shop.agent.name,
+            output_mark=task.output_mark(phase.output),
+            human=human_mark,
+            steer=[steer.id for steer in progress.steer],
+            guidance=list(step.guidance),
+        )
+    )
+    shop.emit(SessionBegan(progress.run, iteration, phase.id, phase.emoji, shop.agent.name, log))
+    before, began = task.artifacts_mark(), time.time()
+    ending, cause, seconds = _run_agent(shop, progress, phase.id, prompt)
+    if not task.exists():
+        raise TaskInvalid(f"{shop.shown} was removed while the marathon ran. The agent was stopped.")
+    changed = before != task.artifacts_mark() or changed_since(shop.project, began, task.folder)
+    return observe(shop, progress, phase, ending, cause=cause, seconds=seconds, changed=changed, began=now)
+
+
+def observe(
+    shop: Workshop,
+    progress: Progress,
+    phase: Phase,
+    ending: Ending,
+    *,
+    cause: str = "",
+    seconds: float = 0,
+    changed: bool = True,
+    began: datetime | None = None,
+    mailbox: Mailbox | None = None,
+) -> Progress:
+    """Read what the agent left and put it into the journal; also for a session whose runner was killed."""
+    proposal, invalid = _read_proposal(shop, progress, phase)
+    mark = shop.task.output_mark(phase.output)
+    output: Literal["fresh", "stale", "missing"] = "fresh" if mark != progress.round_mark else "stale"
+    mail = (mailbox or shop.mailbox).read()
+    ended = SessionEnded(
+        ending=ending,
+        cause=clean(cause),
+        seconds=round(seconds, 3),
+        proposal=proposal,
+        invalid=invalid,
+        output=output if mark else "missing",
+        changed=changed,
+        wait=_wait_asked(mail),
+        question=_text(mail.get("feedbackQuestion")),
+    )
+    facts: dict[str, Any] = {
+        "run": progress.run,
+        "iteration": progress.iteration,
+        "phase": phase.id,
+        "agent": shop.agent.name,
+        "startedAt": utc(began) if began else None,
+        "endedAt": utc(shop.clock()),
+        **ended.model_dump(exclude={"n", "at", "type"}),
+    }
+    shop.task.write_iteration(progress.run, progress.iteration, facts)
+    progress = shop.record(ended)
+    shop.emit(SessionOver(progress.iteration, phase.id, ending, ended.cause, seconds))
+    return progress
+
+
+def _run_agent(shop: Workshop, progress: Progress, phase: str, prompt: Path) -> tuple[Ending, str, float]:
+    launch = shop.agent.launch(prompt)
+    last_words = ""
+
+    def on_output(stream: str, line: bytes, complete: bool) -> None:
+        nonlocal last_words
+        text = line.decode("utf-8", "replace")
+        last_words = text if text.strip() else last_words
+        shop.emit(Output(stream, text, complete))
+
+    def on_tick() -> bool:
+        shop.emit(Ticked())
+        return shop.stop_now()
+
+    stdin = os.open(prompt, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        exit = run(
+            Command(
+                launch.argv,
+                shop.project,
+                _environment(shop, progress, phase, prompt),
+                stdin=None if launch.terminal else stdin,
+                terminal=launch.terminal,
+                inherit=(shop.lock_fd,),
+            ),
+            signals=shop.signals,
+            on_output=on_output,
+            on_tick=on_tick,
+            on_interrupt=lambda: shop.emit(
+                Told("Ctrl+C again within 2 seconds stops the agent and quits; the state is saved.", "warning")
+            ),
+            on_resume=lambda: shop.emit(Ticked()),
+            timeout=shop.timeout or None,
+        )
+    except StartFailed as error:
+        raise AgentUnavailable(
+            f"Could not start {launch.argv[0]!r}: {error.strerror}. Check the program's name."
+        ) from error
+    finally:
+        os.close(stdin)
+    if exit.swept:
+        shop.emit(Told(f"{exit.swept} process(es) the agent had left running were ended.", "warning"))
+    ending, cause = shop.agent.ending(exit, last_words)
+    return ending, cause, exit.seconds
+
+
+def _briefing(
+    shop: Workshop, progress: Progress, step: RunSession, iteration: int, human: str, human_exists: bool
+) -> Briefing:
+    following, over = advance(shop.definitions, progress.position)
+    return Briefing(
+        task=str(shop.shown),
+        phase=step.phase,
+        next_phase=DONE if over else current(shop.definitions, following).id,
+        run=progress.run,
+        iteration=iteration,
+        time=utc(shop.clock()),
+        round=progress.round_of(step.phase.id) + 1,
+        human_text=human,
+        human_exists=human_exists,
+        steer=[steer.text for steer in progress.steer],
+        answer=progress.answer,
+        guidance=step.guidance,
+    )
+
+
+def _environment(shop: Workshop, progress: Progress, phase: str, prompt: Path) -> dict[str, str]:
+    environ = {
+        **os.environ,
+        "MARATHON_RUNNER_ID": shop.runner,
+        "MARATHON_TASK_DIR": str(shop.task.folder),
+        "MARATHON_PHASE": phase,
+        "MARATHON_ITERATION": str(progress.iteration),
+        "MARATHON_RUN": str(progress.run),
+        "MARATHON_PROMPT_FILE": str(prompt),
+    }
+    path = environ.get("PATH", os.defpath)
+    if shutil.which("pi-marathon", path=path) is None:
+        # Last, so that it brings `pi-marathon wait` and `ask` and shadows nothing.
+        environ["PATH"] = os.pathsep.join((path, str(Path(sys.executable).parent)))
+    return environ
+
+
+def _mail(shop: Workshop, phase: str, iteration: int, progress: Progress, now: datetime) -> dict[str, Any]:
+    return {
+        "runnerId": shop.runner,
+        "taskDir": str(shop.task.folder),
+        "cwd": str(shop.project),
+        "pid": os.getpid(),
+        "startedAt": utc(now),
+        "phase": phase,
+        "iteration": iteration,
+        "steer": [steer.text for steer in progress.steer],
+        "waitSeconds": None,
+        "waitReason": None,
+        "feedbackQuestion": None,
+        "feedbackAnswer": progress.answer.text if progress.answer else None,
+        "sessionEnded": False,
+    }
+
+
+def _read_proposal(shop: Workshop, progress: Progress, phase: Phase) -> tuple[Proposal | None, str | None]:
+    """What STATE.json proposes; an invalid one is kept aside and the last good state put in its place."""
+    known = [*phase_ids(shop.definitions, progress.workflow), DONE]
+    reason = "it was removed"
+    try:
+        state = shop.task.read_state()
+        if state is not None:
+            if state.phase in known:
+                return Proposal(state=state.state, phase=state.phase, note=_text(state.note)), None
+            reason = f"field phase: {clean(state.phase)[:60]!r} is not one of {', '.join(known)}"
+    except StateInvalid as error:
+        reason = clean(str(error))
+    _set_aside(shop, reason)
+    good = TaskState(state="running", phase=phase.id, iteration=progress.iteration)
+    shop.task.write_state(good.written(shop.clock()))
+    return None, reason
+
+
+def _set_aside(shop: Workshop, reason: str) -> None:
+    kept = shop.task.set_state_aside(shop.clock())
+    where = f" Its bytes are kept as {kept}." if kept else ""
+    shop.emit(Told(f"STATE.json was not valid: {reason}.{where} The last good state is restored.", "warning"))
+
+
+def _wait_asked(mail: dict[str, Any]) -> WaitAsked | None:
+    seconds = mail.get("waitSeconds")
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
+        return None
+    within = min(max(float(seconds), SHORTEST_WAIT), LONGEST_WAIT)
+    return WaitAsked(seconds=within, reason=_text(mail.get("waitReason")) or "")
+
+
+def _text(value: object) -> str | None:
+    """A text out of an untrusted file, without what a terminal would act on."""
+    return clean(value)[:LONGEST_TEXT] if isinstance(value, str) else None

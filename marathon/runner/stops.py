@@ -1,0 +1,36 @@
+"""Whether somebody asked this runner to stop; the inbox is read only when it changed."""
+
+from __future__ import annotations
+
+from marathon.disk.task import Task
+
+
+class Stops:
+    def __init__(self, task: Task, runner: str) -> None:
+        self._task = task
+        self._runner = runner
+        self._seen: int | None = None
+        self._after_session = False
+        self._now = False
+
+    def asked(self) -> bool:
+        """Stop before the next session."""
+        self._look()
+        return self._after_session
+
+    def now(self) -> bool:
+        """Stop in the middle of this one: somebody said so, or there is no task any more."""
+        self._look()
+        return self._now or not self._task.exists()
+
+    def _look(self) -> None:
+        stamp = self._task.inbox.stamp()
+        if stamp == self._seen:
+            return
+        self._seen = stamp
+        for message in self._task.inbox.messages():
+            if message.kind == "stop":
+                self._task.inbox.remove(message.id)
+                if message.to == self._runner:
+                    self._after_session = True
+                    self._now = self._now or message.now

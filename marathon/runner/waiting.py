@@ -1,0 +1,59 @@
+"""Lets time pass until a deadline that survives a restart; on a terminal any key goes on at once."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import time
+
+from marathon.core.decide import Wait
+from marathon.core.events import Waiting
+from marathon.core.records import WaitEnded, WaitStarted
+from marathon.core.wait import Now, left, wait_record
+from marathon.process.clock import boot_id, since_boot
+from marathon.process.keys import Keys
+from marathon.process.signals import ENDING, Interrupted, Signals
+from marathon.runner.ledger import Ledger
+from marathon.runner.session import Workshop
+from marathon.runner.stops import Stops
+
+LOOK_EVERY = 1.0
+
+
+def wait(shop: Workshop, ledger: Ledger, step: Wait, stops: Stops, *, keys: bool) -> None:
+    """Record the deadline; or, once it is recorded, count down to it."""
+    if step.started is None:
+        ledger.record(wait_record(step.kind, step.seconds, step.reason, _now()))
+        return
+    reason = f"waiting: {step.reason}" if step.kind == "agent" else f"the agent failed ({step.reason}); trying again"
+    early = _count_down(shop, step.started, reason, stops, keys)
+    if not stops.asked():
+        ledger.record(WaitEnded(early=early))
+
+
+def _count_down(shop: Workshop, started: WaitStarted, reason: str, stops: Stops, keys: bool) -> bool:
+    """True if a key ended it early."""
+    first = True
+    with Keys() if keys else contextlib.nullcontext() as pressed:
+        while (seconds := left(started, _now())) > 0 and not stops.asked():
+            shop.emit(Waiting(reason, seconds, first, skippable=keys))
+            first = False
+            patience = min(LOOK_EVERY, seconds)
+            if pressed is None:
+                _pause(patience, shop.signals)
+            elif pressed.read(patience, shop.signals) is not None:
+                return True
+    return False
+
+
+def _pause(seconds: float, signals: Signals) -> None:
+    deadline = time.monotonic() + seconds
+    while (patience := deadline - time.monotonic()) > 0:
+        if select.select([signals.fd], [], [], patience)[0]:
+            for signum in signals.take():
+                if signum in ENDING:
+                    raise Interrupted(signum)
+
+
+def _now() -> Now:
+    return Now(time.time(), boot_id(), since_boot())

@@ -1,0 +1,1 @@
+"""Events and records as lines a person reads."""

@@ -1,0 +1,105 @@
+"""What is known of a task, as plain data and as the lines of `status` and `list`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from marathon.core.journal import Progress
+from marathon.core.text import clean, duration, one_line
+from marathon.core.wait import Now, left
+from marathon.core.workflow import Definitions, WorkflowInvalid, breadcrumb, current
+
+
+@dataclass(frozen=True)
+class Status:
+    """A task as a person would describe it."""
+
+    task: str
+    condition: str
+    phase: str = ""
+    breadcrumb: str = ""
+    run: int = 0
+    iteration: int = 0
+    seconds: float = 0
+    waits_for: str = ""
+    note: str = ""
+    runner: str = ""
+    steering: int = 0
+    sessions: Sequence[dict[str, Any]] = field(default_factory=tuple)
+    resume: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def condition_of(progress: Progress, running: bool) -> str:
+    """One word: new, ready, running, waiting, gate, completed, cancelled, interrupted."""
+    if not progress.workflow:
+        return "new"
+    if progress.finished:
+        return "completed"
+    if progress.cancelled:
+        return "cancelled"
+    if progress.gate:
+        return "gate"
+    if progress.wait:
+        return "waiting"
+    if progress.session:
+        return "running" if running else "interrupted"
+    return "running" if running else "ready"
+
+
+def waits_for(progress: Progress, now: Now) -> str:
+    """What has to happen before the task goes on, in a few words."""
+    if progress.gate:
+        gate = progress.gate
+        if gate.kind == "review":
+            return f"your review of {gate.phase}"
+        if gate.kind == "question":
+            return f"your answer: {one_line(gate.message, 300)}"
+        return f"you: {one_line(gate.message, 300)}"
+    if progress.wait:
+        return f"{one_line(progress.wait.reason, 200)} ({duration(left(progress.wait, now))} left)"
+    return ""
+
+
+def where(progress: Progress, definitions: Definitions) -> str:
+    """The breadcrumb, or why there is none."""
+    try:
+        if current(definitions, progress.position).id != progress.phase:
+            raise WorkflowInvalid("the phase at this place is another one now")
+        return breadcrumb(definitions, progress.position)
+    except WorkflowInvalid as changed:
+        return f"the workflow changed: {changed}"
+
+
+def status_lines(status: Status) -> list[str]:
+    rows = [
+        ("Task", status.task),
+        ("State", status.condition),
+        ("Phase", status.breadcrumb or status.phase),
+        ("Run", f"{status.run}, iteration {status.iteration}" if status.run else ""),
+        ("Worked", duration(status.seconds) if status.run else ""),
+        ("Waits for", status.waits_for),
+        ("Note", one_line(status.note, 300)),
+        ("Runner", status.runner),
+        ("Steering", f"{status.steering} message(s) for the next session" if status.steering else ""),
+    ]
+    lines = [f"{label + ':':11}{value}" for label, value in rows if value]
+    if status.sessions:
+        lines.append("Sessions:")
+        lines += [session_line(facts) for facts in status.sessions]
+    if status.resume:
+        lines.append(f"{'Go on:':11}{status.resume}")
+    return [clean(line) for line in lines]
+
+
+def session_line(facts: dict[str, Any]) -> str:
+    seconds = facts.get("seconds")
+    took = duration(seconds) if isinstance(seconds, int | float) else "?"
+    cause = f"  {one_line(str(facts.get('cause')), 100)}" if facts.get("cause") else ""
+    return (
+        f"  {facts.get('iteration', '?'):>4}  {facts.get('phase', '?'):12} {took:>8}  {facts.get('ending', '?')}{cause}"
+    )

@@ -1,0 +1,64 @@
+"""bin/test runs its steps in order, stops at the first that fails, and hands its arguments to pytest."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.packaging.checkouts import quick_checkout, start
+
+GOOD_AND_BAD = """\
+def test_good() -> None:
+    assert 1 + 1 == 2
+
+
+def test_bad() -> None:
+    assert 1 + 1 == 3
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """This project's scripts and settings around next to nothing, so that the checks are quick."""
+    checkout = quick_checkout(tmp_path / "checkout")
+    shutil.rmtree(checkout / "marathon")
+    for folder in ("marathon", "tests"):
+        (checkout / folder).mkdir()
+    (checkout / "marathon" / "__init__.py").write_text('"""Next to nothing."""\n')
+    (checkout / "tests" / "test_small.py").write_text(GOOD_AND_BAD)
+    return checkout
+
+
+def steps(done: subprocess.CompletedProcess[str]) -> list[str]:
+    return re.findall(r"^== (.+)$", done.stdout, re.MULTILINE)
+
+
+def test_steps_arguments_and_exit_codes(small: Path, tmp_path: Path) -> None:
+    everything = ["ruff check", "ruff format", "mypy", "pytest"]
+
+    good = start(small / "bin" / "test", "-k", "good", cwd=tmp_path)
+    assert good.returncode == 0, good.stdout + good.stderr
+    assert steps(good) == everything
+
+    failing = start(small / "bin" / "test", cwd=tmp_path)
+    assert failing.returncode == 1
+    assert "pytest failed (exit 1)" in failing.stderr
+
+    nothing_collected = start(small / "bin" / "test", "-k", "no_such_name", cwd=tmp_path)
+    assert nothing_collected.returncode == 5
+
+    (small / "marathon" / "untidy.py").write_text("answer   = 42\n")
+    untidy = start(small / "bin" / "test", cwd=tmp_path)
+    assert untidy.returncode == 1
+    assert steps(untidy) == everything[:2]
+    assert "ruff format failed" in untidy.stderr
+
+
+def test_bench_hands_its_arguments_on(tmp_path: Path) -> None:
+    checkout = quick_checkout(tmp_path / "checkout")
+    (checkout / "bench").mkdir(exist_ok=True)
+    (checkout / "bench" / "bench.py").write_text("import sys; print(sys.argv[1:])\n")
+    done = start(checkout / "bin" / "bench", "--quick", "a b", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "['--quick', 'a b']\n"), done.stderr

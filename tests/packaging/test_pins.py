@@ -1,0 +1,63 @@
+"""The pins name exact versions of everything and no place to get them from; the version is told once."""
+
+import re
+import tomllib
+from typing import Any
+
+import pytest
+
+import marathon
+from tests.packaging.checkouts import ROOT
+
+PINS = ("requirements.txt", "requirements-dev.txt")
+
+
+def pins(file: str) -> list[str]:
+    return [line for line in (ROOT / file).read_text().splitlines() if line and not line.startswith("#")]
+
+
+def normal(requirement: str) -> str:
+    """The name in a requirement, spelled as package indexes compare it."""
+    name = re.match(r"[A-Za-z0-9._-]+", requirement)
+    assert name, requirement
+    return re.sub(r"[-_.]+", "-", name.group()).lower()
+
+
+def project() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+@pytest.mark.parametrize("file", PINS)
+def test_every_pin_is_a_name_and_one_exact_version(file: str) -> None:
+    assert pins(file)
+    for pin in pins(file):
+        assert re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][0-9a-z.]*", pin), pin
+
+
+@pytest.mark.parametrize("file", [*PINS, "pyproject.toml"])
+def test_no_host_name_or_address_is_written_down(file: str) -> None:
+    text = (ROOT / file).read_text()
+    assert not re.search(r"://|@|--(extra-)?index|--find-links|--hash|\w\.(org|com|io|net|dev)\b", text)
+
+
+def test_no_package_is_pinned_twice() -> None:
+    names = [normal(pin) for file in PINS for pin in pins(file)]
+    assert sorted(names) == sorted(set(names))
+
+
+def test_what_the_project_needs_is_pinned() -> None:
+    needed = {normal(requirement) for requirement in project()["project"]["dependencies"]}
+    assert needed == {"click", "questionary", "pydantic", "tenacity", "rich"}
+    assert needed <= {normal(pin) for pin in pins("requirements.txt")}
+
+
+def test_what_the_checks_need_is_pinned() -> None:
+    groups, build = project()["dependency-groups"], project()["build-system"]["requires"]
+    needed = {normal(requirement) for requirement in [*groups["dev"], *build]}
+    assert needed <= {normal(pin) for pin in pins("requirements-dev.txt")}
+
+
+def test_changelog_begins_with_the_version_of_the_package() -> None:
+    newest = re.search(r"^## \[([^]]+)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest is not None
+    assert newest.group(1) == marathon.__version__
