@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -11,6 +12,7 @@ from marathon.core.text import one_line
 from marathon.process.child import Exit
 
 Mode = Literal["tui", "stream"]
+INTERRUPTIONS = {"interrupted": signal.SIGINT, "terminated": signal.SIGTERM, "hungup": signal.SIGHUP}
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ def plain_ending(exit: Exit, last_words: str) -> tuple[Ending, str]:
         case "stopped":
             return "stopped", "stopped on request"
         case "interrupted" | "terminated" | "hungup":
-            return "interrupted", exit.reason
+            return "interrupted", INTERRUPTIONS[exit.reason].name
     if exit.code == 0:
         return "ended", ""
     if exit.signal is not None:

@@ -1,4 +1,4 @@
-"""Any program as the agent: prompt on its standard input, or in the file MARATHON_PROMPT_FILE when it has the terminal."""
+"""Any program as the agent: prompt on standard input, or in MARATHON_PROMPT_FILE when it has the terminal."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from marathon.cli.verdict import resume_command
+from marathon.core.decide import phase_ids
 from marathon.core.journal import fold
 from marathon.core.state import StateInvalid
 from marathon.core.wait import Now
@@ -15,6 +16,7 @@ from marathon.disk.lock import holder_of
 from marathon.disk.task import Task
 from marathon.disk.workflows import load_workflows
 from marathon.process.clock import boot_id, since_boot
+from marathon.review.view import answering_commands
 from marathon.show.status import Status, condition_of, waits_for, where
 
 
@@ -27,21 +29,25 @@ def look_at(shown: Path, sessions: int) -> Status:
     if not progress.workflow:
         return Status(task=str(shown), condition=_untouched(task), resume=resume)
     steering = len(progress.steer) + sum(message.kind == "steer" for message in task.inbox.messages())
+    workflows = load_workflows(Path.cwd(), os.environ).workflows
+    gate = progress.gate
+    answers = answering_commands(gate.kind, shown, phase_ids(workflows, progress.workflow)) if gate else ()
     now = Now(time.time(), boot_id(), since_boot())
     condition = condition_of(progress, holder is not None)
     return Status(
         task=str(shown),
         condition=condition,
         phase=progress.phase,
-        breadcrumb=where(progress, load_workflows(Path.cwd(), os.environ).workflows),
+        breadcrumb=where(progress, workflows),
         run=progress.run,
         iteration=progress.iteration,
         seconds=progress.seconds,
         waits_for=waits_for(progress, now),
-        note=(progress.gate.note if progress.gate else None) or "",
+        note=(gate.note if gate else None) or "",
         runner=str(holder) if holder else "",
         steering=steering,
         sessions=task.iterations(progress.run)[-sessions:] if sessions else (),
+        answer_with=answers,
         resume=f'{resume} -h "what else to do"' if condition in ("completed", "cancelled") and resume else resume,
     )
 

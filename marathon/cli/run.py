@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ from marathon.cli.arguments import message_text, seconds_of, task_path
 from marathon.core.events import Event, Told
 from marathon.core.limits import Limits
 from marathon.disk.eventlog import EventLog
-from marathon.disk.mailbox import Mailbox, states_folder, sweep
+from marathon.disk.mailbox import Mailbox, mailbox_of, states_folder, sweep
 from marathon.disk.task import Task
 from marathon.disk.workflows import load_workflows
 from marathon.process.signals import Interrupted, Signals
@@ -81,7 +82,7 @@ def run_task(options: Mapping[str, Any], agent_args: tuple[str, ...]) -> int:
             )
             desk: Desk = TerminalDesk(signals, task.own / "draft.md") if interactive() else NoTerminal()
             gatekeeper = Gatekeeper(shop, ledger, desk, stops, options["auto_approve"])
-            earlier = Mailbox(states, lock.before.runner) if lock.before and lock.before.runner else None
+            earlier = mailbox_of(states, lock.before.runner) if lock.before else None
             return Runner(shop, ledger, gatekeeper, limits, stops).run(earlier)
         except Interrupted as end:
             emit(Told(f"Interrupted; everything is saved. To go on: {resume}"))
@@ -95,7 +96,7 @@ def run_task(options: Mapping[str, Any], agent_args: tuple[str, ...]) -> int:
             if ledger:
                 ledger.close()
             mailbox.remove()
-            sweep(states)
+            sweep(states, time.time())
             lock.release()
 
 

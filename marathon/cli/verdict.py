@@ -11,6 +11,7 @@ import click
 from marathon.cli.arguments import refuse_inside_a_session, task_path
 from marathon.core.journal import Progress, fold
 from marathon.core.records import GateOpened
+from marathon.core.text import one_line
 from marathon.disk.journal import read_journal
 from marathon.disk.lock import holder_of
 from marathon.disk.task import Task
@@ -46,7 +47,11 @@ def resume_command(task: Task, shown: Path) -> str:
     from marathon.disk.lock import last_holder
 
     holder = last_holder(task.lock_path)
-    return holder.resume if holder and holder.resume else f"pi-marathon --task {_quoted(shown)}"
+    if not holder or not holder.resume:
+        return f"pi-marathon --task {_quoted(shown)}"
+    return one_line(
+        holder.resume if holder.cwd in ("", os.getcwd()) else f"cd {shlex.quote(holder.cwd)} && {holder.resume}", 4000
+    )
 
 
 def _quoted(path: Path) -> str:

@@ -25,6 +25,7 @@ class Holder:
     runner: str
     since: float
     resume: str = ""
+    cwd: str = ""
 
     def __str__(self) -> str:
         age = duration(max(0.0, time.time() - self.since))
@@ -47,7 +48,7 @@ class TaskLock:
                     f"{path}: this filesystem has no locks ({error.strerror}). Move the task to a local disk."
                 ) from error
             raise Held(task, self.before) from error
-        holder = Holder(os.getpid(), socket.gethostname(), runner, time.time(), resume)
+        holder = Holder(os.getpid(), socket.gethostname(), runner, time.time(), resume, os.getcwd())
         with disk_errors("write", path):
             os.ftruncate(self.fd, 0)
             os.lseek(self.fd, 0, os.SEEK_SET)
@@ -111,7 +112,9 @@ def last_holder(path: Path) -> Holder | None:
 def _read(fd: int) -> Holder | None:
     try:
         value = json.loads(os.pread(fd, 1 << 20, 0))
-        resume = str(value.get("resume", ""))
-        return Holder(int(value["pid"]), str(value["host"]), str(value["runner"]), float(value["since"]), resume)
+        words = (str(value["host"]), str(value["runner"]))
+        return Holder(
+            int(value["pid"]), *words, float(value["since"]), str(value.get("resume", "")), str(value.get("cwd", ""))
+        )
     except (ValueError, TypeError, KeyError, OSError):
         return None

@@ -15,6 +15,7 @@ from marathon.disk.files import PRIVATE_DIR, disk_errors, make_private_directory
 from marathon.errors import WrongUsage
 
 MAX_BYTES = 4 * 1024 * 1024
+STALE_AFTER = 24 * 3600.0
 _RUNNER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
 
@@ -55,13 +56,19 @@ class Mailbox:
             self.path.unlink(missing_ok=True)
 
 
-def sweep(folder: Path) -> None:
-    """Remove the files of runners that are no more."""
+def sweep(folder: Path, now: float) -> None:
+    """Remove the files of runners that died a while ago; the task's next runner reads a fresh one before it goes."""
     with contextlib.suppress(OSError):
         for path in folder.glob("*.json"):
-            value = Mailbox(folder, path.stem).read() if _RUNNER_ID.fullmatch(path.stem) else None
-            if value is not None and not _alive(value.get("pid")):
+            if now - path.stat().st_mtime < STALE_AFTER or not _RUNNER_ID.fullmatch(path.stem):
+                continue
+            if not _alive(Mailbox(folder, path.stem).read().get("pid")):
                 path.unlink(missing_ok=True)
+
+
+def mailbox_of(folder: Path, runner: str) -> Mailbox | None:
+    """The mailbox of an earlier runner, by what a file says its id was."""
+    return Mailbox(folder, runner) if _RUNNER_ID.fullmatch(runner) else None
 
 
 def _alive(pid: object) -> bool:

@@ -25,9 +25,7 @@ _STOP_ROUNDS = 5
 
 
 class Guardian:
-    def __init__(
-        self, agent: int, control: socket.socket, signals: Signals, terminal: Terminal | None
-    ) -> None:
+    def __init__(self, agent: int, control: socket.socket, signals: Signals, terminal: Terminal | None) -> None:
         self._agent = agent
         self._agent_alive = True
         self._control = control

@@ -20,9 +20,7 @@ def changed_since(project: Path, moment: float, leave_out: Path) -> bool:
     git_dir, top = git.decode(errors="surrogateescape").splitlines()[:2]
     if any(_mtime(Path(git_dir, name)) >= since for name in ("HEAD", "logs/HEAD", "index")):
         return True
-    changed = _git(
-        Path(top), "-c", "core.fsmonitor=false", "status", "--porcelain", "-z", "-uall", "--no-renames"
-    )
+    changed = _git(Path(top), "-c", "core.fsmonitor=false", "status", "--porcelain", "-z", "-uall", "--no-renames")
     if changed is None:
         return True
     paths = (Path(top, os.fsdecode(entry[3:])) for entry in changed.split(b"\0") if entry)

@@ -18,7 +18,6 @@ from marathon.review.view import RULE, GateView, Option, Reply, answering_comman
 from marathon.review.words import ask_words
 
 LOOK_EVERY = 0.5
-KEYS_AGAIN = "[Enter] [f] [q] and the other keys as above."
 
 
 class Desk(Protocol):
@@ -39,7 +38,10 @@ class NoTerminal:
         reply = elsewhere()
         if reply is None:
             with contextlib.suppress(OSError):  # a closed pipe changes nothing about the gate
-                print("\n".join([*describe(view), "", "Answer it with:", *answering_commands(view)]), flush=True)
+                commands = answering_commands(view.gate.kind, view.task, view.phases)
+                print(
+                    "\n".join([*describe(view), "", "Answer it with:", *commands, f"then: {view.resume}"]), flush=True
+                )
         return reply
 
 
@@ -53,7 +55,8 @@ class TerminalDesk:
         self._draft = draft
 
     def ask(self, view: GateView, elsewhere: Callable[[], Reply | None]) -> Reply | None:
-        shown = "\n".join([*describe(view), "", RULE, "Options:", *map(str, options(view))])
+        keys = "\n".join([RULE, "Options:", *map(str, options(view))])
+        shown = "\n".join([*describe(view), "", keys])
         cancel_pending = False
         while True:
             key = self._key(shown, options(view), elsewhere)
@@ -62,9 +65,7 @@ class TerminalDesk:
             if key == "c" and cancel_pending:
                 return Reply("cancel")
             cancel_pending = key == "c"
-            shown = (
-                "Press c again to cancel this run for good; any other key forgets it." if cancel_pending else KEYS_AGAIN
-            )
+            shown = "Press c again to cancel this run for good; any other key forgets it." if cancel_pending else keys
             reply = self._reply(key, view)
             if reply is not None:
                 return reply

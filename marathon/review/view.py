@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from marathon.core.decide import Gate
+from marathon.core.records import GateKind
 from marathon.core.text import clean, one_line
 
 TITLE = (
@@ -43,6 +44,7 @@ class GateView:
     phases: Sequence[str] = ()
     can_loop: bool = False
     breadcrumb: str = ""
+    resume: str = ""
 
     @property
     def asks(self) -> bool:
@@ -107,13 +109,13 @@ def describe(view: GateView) -> list[str]:
     return lines
 
 
-def answering_commands(view: GateView) -> list[str]:
-    """The commands that answer this gate from a shell."""
-    task = shlex.quote(str(view.task))
-    if view.asks:
+def answering_commands(kind: GateKind, task_folder: Path, phases: Sequence[str]) -> list[str]:
+    """The commands that answer such a gate from a shell."""
+    task = shlex.quote(str(task_folder))
+    if kind == "question":
         lines = [f'  pi-marathon answer {task} "your answer"']
-    elif view.gate.kind == "workflow":
-        lines = [f'  pi-marathon redo {task} --phase {phase} -m "why"' for phase in view.phases]
+    elif kind == "workflow":
+        lines = [f'  pi-marathon redo {task} --phase {phase} -m "why"' for phase in phases]
     else:
         lines = [f'  pi-marathon approve {task} [-m "note"]', f'  pi-marathon redo {task} [--phase PHASE] -m "why"']
-    return [*lines, f"then: pi-marathon --task {task}"]
+    return lines

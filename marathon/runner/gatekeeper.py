@@ -131,6 +131,7 @@ class Gatekeeper:
             phases=phase_ids(self.shop.definitions, progress.workflow),
             can_loop=can_loop,
             breadcrumb=crumb,
+            resume=self.shop.resume,
         )
 
     def _phase(self) -> Phase | None:

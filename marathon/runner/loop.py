@@ -23,7 +23,6 @@ from marathon.runner.stops import Stops
 from marathon.runner.waiting import wait
 
 COMPLETED = 0
-_SIGNALS = {"interrupted": signal.SIGINT, "terminated": signal.SIGTERM, "hungup": signal.SIGHUP}
 
 
 @dataclass
@@ -76,11 +75,13 @@ class Runner:
         except WorkflowInvalid:
             return
         observe(self.shop, self.progress, phase, "lost", cause="the runner was killed", mailbox=earlier_mailbox)
+        if earlier_mailbox is not None:
+            earlier_mailbox.remove()
 
     def _pass_interruption_on(self) -> None:
         ended = self.progress.ended
         if ended is not None and ended.ending == "interrupted":
-            raise Interrupted(_SIGNALS.get(ended.cause, signal.SIGINT))
+            raise Interrupted(signal.Signals[ended.cause])
 
     def _finish(self, step: Finish) -> int:
         if step.recorded:

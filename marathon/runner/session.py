@@ -191,7 +191,7 @@ def _run_agent(shop: Workshop, progress: Progress, phase: str, prompt: Path) -> 
         ) from error
     finally:
         os.close(stdin)
-    if exit.swept:
+    if exit.swept and exit.reason == "exited":
         shop.emit(Told(f"{exit.swept} process(es) the agent had left running were ended.", "warning"))
     ending, cause = shop.agent.ending(exit, last_words)
     return ending, cause, exit.seconds

@@ -28,6 +28,7 @@ class Status:
     runner: str = ""
     steering: int = 0
     sessions: Sequence[dict[str, Any]] = field(default_factory=tuple)
+    answer_with: Sequence[str] = ()
     resume: str = ""
 
     def as_json(self) -> dict[str, Any]:
@@ -91,6 +92,8 @@ def status_lines(status: Status) -> list[str]:
     if status.sessions:
         lines.append("Sessions:")
         lines += [session_line(facts) for facts in status.sessions]
+    if status.answer_with:
+        lines += ["Answer with:", *status.answer_with]
     if status.resume:
         lines.append(f"{'Go on:':11}{status.resume}")
     return [clean(line) for line in lines]

@@ -51,9 +51,7 @@ def _docstrings(session: Session, step: Step) -> Act:
     left = undocumented(document(source, names), missing)
     if left:
         return Act(False, f"left open: {', '.join(left)} cannot be documented safely")
-    words = (
-        f"documented {', '.join(missing)}" if missing else "nothing left to do: all of them have docstrings"
-    )
+    words = f"documented {', '.join(missing)}" if missing else "nothing left to do: all of them have docstrings"
     return Act(True, words, path, lambda text: None if text is None else document(text, names))
 
 

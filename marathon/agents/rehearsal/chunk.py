@@ -47,9 +47,7 @@ def carry_out(session: Session, number: int, todo: list[Step]) -> Done:
     if verdict.failed - start.failed:
         _take_back(session, edits)
         return Done(acts, [], verdict, Commit("", "the edits were taken back"), broke=True)
-    told = [
-        (step, each._replace(words=verdict.words) if step.kind == "tests" else each) for step, each in acts
-    ]
+    told = [(step, each._replace(words=verdict.words) if step.kind == "tests" else each) for step, each in acts]
     return Done(told, edits, verdict, _committed(session, number, edits), broke=False)
 
 

@@ -25,9 +25,7 @@ def document(source: str, names: Iterable[str]) -> str:
 
 def undocumented(source: str, names: Iterable[str]) -> list[str]:
     """Those of the names that are there and have no docstring."""
-    found = {
-        name: node for name, node in public_definitions(ast.parse(source)) if not ast.get_docstring(node)
-    }
+    found = {name: node for name, node in public_definitions(ast.parse(source)) if not ast.get_docstring(node)}
     return [name for name in names if name in found]
 
 

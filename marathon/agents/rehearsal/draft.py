@@ -66,9 +66,7 @@ def step_for_test(project: Path, survey: Survey, function: Function) -> str:
 def _code(project: Path, survey: Survey, wishes: Wishes) -> Draft:
     documenting, undocumented = _docstrings(survey, wishes)
     testing, untested = _unittests(survey, wishes)
-    return Draft(
-        documenting, [step_for_test(project, survey, each) for each in testing], [*undocumented, *untested]
-    )
+    return Draft(documenting, [step_for_test(project, survey, each) for each in testing], [*undocumented, *untested])
 
 
 def _docstrings(survey: Survey, wishes: Wishes) -> tuple[list[str], list[str]]:

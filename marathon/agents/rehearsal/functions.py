@@ -63,9 +63,7 @@ def arguments(node: Definition, is_method: bool) -> list[ast.arg]:
 def _is_public(node: Definition) -> bool:
     # An overload or a setter shares its name with the function that carries the docstring.
     shadows = {"overload", "setter", "deleter"}
-    return not node.name.startswith("_") and not any(
-        _decorator(each) in shadows for each in node.decorator_list
-    )
+    return not node.name.startswith("_") and not any(_decorator(each) in shadows for each in node.decorator_list)
 
 
 def _decorator(node: ast.expr) -> str:

@@ -24,9 +24,7 @@ setdefault sort split splitlines startswith strip sub swapcase title translate u
 values zfill
 """
 METHODS = frozenset(_METHODS_LISTED.split())
-_EFFECTS = (
-    ast.Global | ast.Nonlocal | ast.Import | ast.ImportFrom | ast.With | ast.Await | ast.Yield | ast.YieldFrom
-)
+_EFFECTS = ast.Global | ast.Nonlocal | ast.Import | ast.ImportFrom | ast.With | ast.Await | ast.Yield | ast.YieldFrom
 
 
 def harmless_functions(tree: ast.Module) -> set[str]:
@@ -89,9 +87,7 @@ def _is_quiet(node: ast.stmt, safe: set[str], imported: set[str], known: set[str
             return True
         case ast.Assign() | ast.AnnAssign() | ast.Expr():
             return _only_computes(node, safe, imported, known)
-        case (
-            ast.If(test=ast.Compare(left=ast.Name(id="__name__"))) | ast.If(test=ast.Name(id="TYPE_CHECKING"))
-        ):
+        case ast.If(test=ast.Compare(left=ast.Name(id="__name__"))) | ast.If(test=ast.Name(id="TYPE_CHECKING")):
             return True
         case _:
             return False

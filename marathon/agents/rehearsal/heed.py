@@ -98,11 +98,7 @@ def _speaks_of_file(sentence: str, path: str, survey: Survey) -> bool:
 
 
 def _named_functions(sentence: str, survey: Survey) -> list[Function]:
-    return [
-        each
-        for each in survey.functions
-        if _has_word(sentence, each.name) or _has_word(sentence, each.bare_name)
-    ]
+    return [each for each in survey.functions if _has_word(sentence, each.name) or _has_word(sentence, each.bare_name)]
 
 
 def _has_word(sentence: str, word: str) -> bool:

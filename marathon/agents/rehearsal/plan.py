@@ -12,6 +12,7 @@ from marathon.agents.rehearsal.session import Session
 from marathon.agents.rehearsal.steps import steps
 from marathon.agents.rehearsal.survey import Survey, survey
 
+MOST_LEFT_OUT = 20
 EDGE_CASES = """\
 - A function with a docstring by then, or gone, is passed over.
 - If tests fail after an edit and did not before it, the edit is taken back and the marathon pauses.
@@ -48,9 +49,7 @@ def _document(session: Session, before: Previous, drafted: Draft, heeded: list[H
     yield from ("", "## Chunk 1: put right what is there", "")
     yield from (f"- [ ] {number}. {step}" for number, step in enumerate(drafted.first, 1))
     yield from ("", "## Chunk 2: add what is missing", "")
-    yield from (
-        f"- [ ] {number}. {step}" for number, step in enumerate(drafted.second, len(drafted.first) + 1)
-    )
+    yield from (f"- [ ] {number}. {step}" for number, step in enumerate(drafted.second, len(drafted.first) + 1))
     yield from ("", "## What you asked for", "")
     yield from [bullet(each) for each in heeded] or ["Nothing yet beyond the instructions."]
     yield ""
@@ -58,5 +57,7 @@ def _document(session: Session, before: Previous, drafted: Draft, heeded: list[H
     yield from changes(before, old, [*drafted.first, *drafted.second], asks(session.prompt))
     yield from ("## Edge cases", "", EDGE_CASES, "")
     if drafted.left_out:
-        yield from ("## Left out, and why", "", *(f"- {each}" for each in drafted.left_out), "")
+        yield from ("## Left out, and why", "", *(f"- {each}" for each in drafted.left_out[:MOST_LEFT_OUT]))
+        more = len(drafted.left_out) - MOST_LEFT_OUT
+        yield f"- and {more} more of these.\n" if more > 0 else ""
     yield from earlier_rounds(before)

@@ -66,9 +66,7 @@ def _task(session: Session, found: Survey) -> Iterator[str]:
     goal = re.search(r"^##? *Goal[^\n]*\n+(.+?)(?=\n\s*\n|\n#|\Z)", text, re.MULTILINE | re.DOTALL)
     prose = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     asked = " ".join(goal.group(1).split()) if goal else (prose[0] if prose else session.title())
-    criteria = re.search(
-        r"^##? *Success Criteria[^\n]*\n(.+?)(?=\n#|\Z)", text, re.M | re.DOTALL | re.IGNORECASE
-    )
+    criteria = re.search(r"^##? *Success Criteria[^\n]*\n(.+?)(?=\n#|\Z)", text, re.M | re.DOTALL | re.IGNORECASE)
     yield from ("## What the task seems to ask", "", asked, "")
     if criteria:
         yield from ("It is done when:", "", criteria.group(1).strip(), "")
@@ -116,8 +114,6 @@ def _risks(session: Session, found: Survey) -> Iterator[str]:
             yield f"Uncommitted changes in {quoted(changed)}: edits there will not be committed."
     if found.has_code and not command_line(session.project, found):
         yield "No tests that can be run: only that the code still compiles can be checked."
-    untried = [
-        each.name for each in found.functions if "no test" in found.gaps(each) and not each.callable_in_a_test
-    ]
+    untried = [each.name for each in found.functions if "no test" in found.gaps(each) and not each.callable_in_a_test]
     if untried:
         yield f"Calling these to test them may do more than compute: {quoted(untried)}."

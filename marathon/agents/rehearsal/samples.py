@@ -31,9 +31,7 @@ _ALIASES = {
 def sample_calls(node: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, list[Value]]:
     """Positional arguments per label; empty where an argument cannot be guessed or there is none."""
     given = node.args
-    keyword_only = [
-        arg for arg, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if default is None
-    ]
+    keyword_only = [arg for arg, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if default is None]
     if isinstance(node, ast.AsyncFunctionDef) or keyword_only:
         return {}
     positional = [*given.posonlyargs, *given.args]

@@ -89,9 +89,7 @@ def _lies_in_a_task(path: Path, task: Path) -> bool:
 def _walked(project: Path) -> list[str]:
     found = []
     for folder, folders, names in os.walk(project):
-        folders[:] = sorted(
-            name for name in folders if not name.startswith(".") and name not in _SKIPPED_FOLDERS
-        )
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED_FOLDERS)
         found += [os.path.relpath(os.path.join(folder, name), project) for name in sorted(names)]
     return [path for path in found if not path.startswith(".")]
 

@@ -82,9 +82,7 @@ def _cases(project: Path, path: str, module: str, name: str) -> list[Case]:
     ]
 
 
-def _probe(
-    project: Path, module: str, name: str, calls: list[list[Value]], seed: str
-) -> list[tuple[str, str]]:
+def _probe(project: Path, module: str, name: str, calls: list[list[Value]], seed: str) -> list[tuple[str, str]]:
     try:
         question = json.dumps([module, name, calls]).encode()
         done = python(project, ["-c", _PROBE], LONGEST_CALL, question, seed)

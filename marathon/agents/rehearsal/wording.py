@@ -32,9 +32,7 @@ def describe(node: Definition, is_method: bool) -> str:
         return _sentence(f"{verb.capitalize()} {' '.join(rest)}", given)
     if verb in VERBS:
         return _sentence(f"{verb.capitalize()} {subject}".rstrip(), others)
-    return _sentence(
-        f"{_opening(node)} {' '.join([verb, *rest])}{f' of {subject}' if subject else ''}", others
-    )
+    return _sentence(f"{_opening(node)} {' '.join([verb, *rest])}{f' of {subject}' if subject else ''}", others)
 
 
 def _opening(node: Definition) -> str:
