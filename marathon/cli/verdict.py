@@ -49,9 +49,8 @@ def resume_command(task: Task, shown: Path) -> str:
     holder = last_holder(task.lock_path)
     if not holder or not holder.resume:
         return f"pi-marathon --task {_quoted(shown)}"
-    return one_line(
-        holder.resume if holder.cwd in ("", os.getcwd()) else f"cd {shlex.quote(holder.cwd)} && {holder.resume}", 4000
-    )
+    go_there = "" if holder.cwd in ("", os.getcwd()) else f"cd {shlex.quote(holder.cwd)} && "
+    return one_line(go_there + holder.resume, 4000)
 
 
 def _quoted(path: Path) -> str:

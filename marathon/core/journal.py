@@ -29,6 +29,10 @@ from marathon.core.workflow import Position, Segment
 CUT_SHORT = ("crashed", "timeout", "interrupted", "stopped", "lost")
 
 
+NOWHERE = Position(())
+NOTHING_DELIVERED = HumanMark()
+
+
 @dataclass(frozen=True)
 class Steer:
     """A message of the human's for the agent, by the name of its inbox file."""
@@ -69,7 +73,7 @@ class Progress:
 
     last: int = 0
     workflow: str = ""
-    position: Position = Position(())
+    position: Position = NOWHERE
     phase: str = ""
     run: int = 0
     iteration: int = 0
@@ -86,7 +90,7 @@ class Progress:
     guidance: tuple[str, ...] = ()
     steer: tuple[Steer, ...] = ()
     answer: Answer | None = None
-    delivered: HumanMark = HumanMark()
+    delivered: HumanMark = NOTHING_DELIVERED
     unwritten: GateAnswered | None = None
     restart: RestartBegun | None = None
     streaks: Streaks = Streaks()

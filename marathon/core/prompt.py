@@ -48,7 +48,7 @@ def _head(briefing: Briefing) -> str:
     return (
         f"# Marathon: phase {phase.id}{again} (run {briefing.run}, iteration {briefing.iteration})\n\n"
         f"You work on one task in strict phases; this session is the {phase.id} phase and nothing else. "
-        f"You have no memory of earlier sessions: everything known is in the files of the task directory `{briefing.task}`."
+        f"You have no memory of earlier sessions: everything known is in the files of `{briefing.task}`."
     )
 
 
@@ -60,7 +60,7 @@ def _from_human(briefing: Briefing) -> str:
     if not briefing.human_text.strip():
         return ""
     return (
-        f"## New from the human\n\nAdded to `{briefing.task}/human.md` since the last session. Heed it before everything else:\n\n"
+        f"## New from the human\n\nAdded to `{briefing.task}/human.md` since the last session. Heed it first:\n\n"
         + quoted(briefing.human_text)
     )
 
@@ -73,7 +73,8 @@ def _answered(briefing: Briefing) -> str:
     if briefing.answer is None:
         return ""
     said = quoted(briefing.answer.text) if briefing.answer.text.strip() else "> (an empty answer: decide yourself)"
-    return f"## Your question, answered\n\nYou asked:\n\n{quoted(briefing.answer.question)}\n\nThe human answered:\n\n{said}"
+    asked = quoted(briefing.answer.question)
+    return f"## Your question, answered\n\nYou asked:\n\n{asked}\n\nThe human answered:\n\n{said}"
 
 
 def _section(title: str, lead: str, items: Sequence[str]) -> str:
@@ -92,7 +93,7 @@ def _work(briefing: Briefing) -> str:
         lines.append(f"Write: {task}/{phase.output}")
     if briefing.round > 1 and phase.output:
         lines.append(
-            f"This phase is done once more: {task}/{phase.output} holds the earlier version. Rework it and say what changed."
+            f"This phase is done again: {task}/{phase.output} holds the earlier version. Rework it, say what changed."
         )
     return "\n".join(lines) + "\n\n" + phase.brief.strip()
 
@@ -138,6 +139,6 @@ def _rules(briefing: Briefing) -> str:
         "## Rules\n\n"
         "- One phase in this session. Never begin the next one, never approve a review: only the human does.\n"
         f"- Write nothing in `{briefing.task}/.marathon/`, and never change human.md or instructions.md.\n"
-        '- To wait for something outside (CI, a build): `pi-marathon wait MINUTES "REASON"`, then end as "more is left".\n'
-        '- To ask the human: `pi-marathon ask "QUESTION"`, then end as "more is left". The answer comes with the next session.'
+        '- To wait for something outside (CI): run `pi-marathon wait MINUTES "REASON"`, then end as "more is left".\n'
+        '- To ask the human: run `pi-marathon ask "QUESTION"`, then end as "more is left"; the next session is told.'
     )

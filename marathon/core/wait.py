@@ -23,8 +23,6 @@ def wait_record(kind: str, seconds: float, reason: str, now: Now) -> WaitStarted
 
 def left(wait: WaitStarted, now: Now) -> float:
     """Seconds until the deadline; 0 when it has passed."""
-    if wait.boot and wait.boot == now.boot:
-        remaining = wait.until_boot - now.since_boot
-    else:
-        remaining = wait.until - now.wall
+    same_boot = wait.boot and wait.boot == now.boot
+    remaining = wait.until_boot - now.since_boot if same_boot else wait.until - now.wall
     return min(max(remaining, 0.0), wait.seconds)

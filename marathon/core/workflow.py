@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, NamedTuple
@@ -116,7 +117,7 @@ def _tuples(value: Any) -> Any:
 
 
 def sound(found: Definitions, refused: Mapping[str, str] | None = None) -> tuple[dict[str, Workflow], dict[str, str]]:
-    """Those that can be used, and those refused with the reason: missing references, cycles, and whoever refers to them."""
+    """Those that can be used, and the refused with the reason: missing references, cycles, whoever refers to them."""
     bad = dict(refused or {})
     good = dict(found)
     for key in list(good):
@@ -253,7 +254,7 @@ def _workflow(definitions: Definitions, key: str) -> Workflow:
 
 
 def _entry(definitions: Definitions, path: Path) -> Phase | Reference:
-    for outer, inner in zip(path, path[1:], strict=False):
+    for outer, inner in itertools.pairwise(path):
         entry = _entry_at(definitions, outer)
         if not isinstance(entry, Reference) or entry.workflow != inner.workflow:
             raise WorkflowInvalid(f"phase {outer.place + 1} of '{outer.workflow}' is no longer '{inner.workflow}'")

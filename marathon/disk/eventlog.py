@@ -24,7 +24,9 @@ class EventLog:
             case SessionBegan():
                 self._path = Path(event.log)
                 with disk_errors("open", self._path):
-                    self._file = open(self._path, "w", encoding="utf-8", opener=_private)
+                    self._file = open(  # noqa: SIM115 — closed when the session is over
+                        self._path, "w", encoding="utf-8", opener=_private
+                    )
                 self._write(
                     {
                         "event": "began",

@@ -27,7 +27,7 @@ def disk_errors(doing: str, path: Path) -> Iterator[None]:
 
 
 def write_atomic(path: Path, data: bytes, *, mode: int = PRIVATE_FILE, durable: bool = True) -> None:
-    """Replace a file as a whole. An existing file keeps its mode; without `durable` a power cut may bring the old one back."""
+    """Replace a file as a whole; its mode is kept. Without `durable` a power cut may bring the old one back."""
     with disk_errors("write", path):
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
         with contextlib.suppress(FileNotFoundError):

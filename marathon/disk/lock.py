@@ -64,7 +64,7 @@ class Held(TaskBusy):
     def __init__(self, task: Path, holder: Holder | None) -> None:
         who = f" ({holder})" if holder else ""
         super().__init__(
-            f"Another runner has this task{who}. See it with: pi-marathon status {task}   end it with: pi-marathon stop {task}"
+            f"Another runner has this task{who}. To see it: pi-marathon status {task}. To end it: pi-marathon stop {task}"
         )
         self.holder = holder
 

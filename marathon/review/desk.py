@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shlex
 import signal
@@ -100,11 +101,11 @@ class TerminalDesk:
             case "l":
                 return self._with_words("Why once more?", Reply("loop"))
             case "v" if view.output:
-                self._outside(lambda: show_document(view.output))
+                self._outside(functools.partial(show_document, view.output))
             case "d" if view.output and view.previous_round:
-                self._outside(lambda: show_diff(view.previous_round, view.output))
+                self._outside(functools.partial(show_diff, view.previous_round, view.output))
             case "e" if view.output:
-                self._outside(lambda: edit(view.output))
+                self._outside(functools.partial(edit, view.output))
             case digit if digit.isdigit():
                 return Reply("redo", view.phases[int(digit) - 1])
         return None
@@ -127,12 +128,11 @@ class TerminalDesk:
         return Reply(reply.choice, reply.phase, text.strip())
 
 
-def show_document(path: Path | None) -> None:
+def show_document(path: Path) -> None:
     """The artifact, laid out for reading, through the user's pager."""
     from rich.console import Console
     from rich.markdown import Markdown
 
-    assert path
     console = Console(highlight=False)
     less = os.environ.get("LESS")
     os.environ["LESS"] = less if less is not None else "-RFX"
@@ -144,16 +144,15 @@ def show_document(path: Path | None) -> None:
             del os.environ["LESS"]
 
 
-def show_diff(before: Path | None, after: Path | None) -> None:
+def show_diff(before: Path, after: Path) -> None:
     import difflib
 
-    assert before and after
     old, new = (clean(path.read_text(encoding="utf-8", errors="replace")).splitlines() for path in (before, after))
     lines = list(difflib.unified_diff(old, new, "last round", after.name, lineterm=""))
     print("\n".join(lines) or "Nothing changed since the last round.", flush=True)
 
 
-def edit(path: Path | None) -> None:
+def edit(path: Path) -> None:
     """The user's own editor, in the foreground like any program."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     try:

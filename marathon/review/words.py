@@ -1,4 +1,4 @@
-"""Takes a human's text: Enter ends it, Alt+Enter makes a new line; what was typed survives an interruption as a draft."""
+"""Takes a human's text: Enter ends it, Alt+Enter makes a new line; an interruption keeps what was typed as a draft."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def begin(task: Task, ledger: Ledger, definitions: Definitions, workflow: str, c
         state = task.read_state()
     except StateInvalid as error:
         raise TaskInvalid(
-            f"{task.folder / 'STATE.json'} cannot be read: {clean(str(error))}. Mend it, or remove it to start from the first phase."
+            f"{task.folder / 'STATE.json'} is not valid: {clean(str(error))}. Mend it, or remove it to start anew."
         ) from error
     first = enter(definitions, workflow).path
     if state is None:
@@ -74,7 +74,7 @@ def _adopt(task: Task, state: TaskState, definitions: Definitions, workflow: str
     path = all_places[-1][0] if _is_over(state) else locate(definitions, workflow, state.phase, ())
     if path is None:
         raise TaskInvalid(
-            f"{task.folder / 'STATE.json'}: phase {clean(state.phase)[:60]!r} is not one of {', '.join(ids)}. Mend it by hand."
+            f"{task.folder / 'STATE.json'}: phase {clean(state.phase)[:60]!r} is not one of {', '.join(ids)}. Mend it."
         )
     number = [place for place, _ in all_places].index(path)
     reviewed = _awaits_review(task, state, all_places, number)
