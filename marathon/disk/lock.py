@@ -63,9 +63,8 @@ class Held(TaskBusy):
 
     def __init__(self, task: Path, holder: Holder | None) -> None:
         who = f" ({holder})" if holder else ""
-        super().__init__(
-            f"Another runner has this task{who}. To see it: pi-marathon status {task}. To end it: pi-marathon stop {task}"
-        )
+        see, end = f"pi-marathon status {task}", f"pi-marathon stop {task}"
+        super().__init__(f"Another runner has this task{who}. To see it: {see}   To end it: {end}")
         self.holder = holder
 
 

@@ -25,7 +25,9 @@ _STOP_ROUNDS = 5
 
 
 class Guardian:
-    def __init__(self, agent: int, control: socket.socket, signals: Signals, terminal: Terminal | None) -> None:
+    def __init__(
+        self, agent: int, control: socket.socket, signals: Signals, terminal: Terminal | None
+    ) -> None:
         self._agent = agent
         self._agent_alive = True
         self._control = control
@@ -75,7 +77,10 @@ class Guardian:
     # What the runner says
 
     def _hear_runner(self) -> None:
-        words = self._control.recv(4096).decode().split()
+        try:
+            words = self._control.recv(4096).decode().split()
+        except OSError:  # a runner that died with reports unread resets the connection
+            words = []
         match words:
             case []:
                 self._runner_alive = False

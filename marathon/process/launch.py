@@ -139,7 +139,7 @@ def _be_agent(
         os.execvpe(command.argv[0], command.argv, command.env)
     except OSError as error:
         os.write(report, b"%d %s" % (error.errno or errno.EINVAL, subject))
-    except ValueError:  # a NUL or something unencodable among the words
+    except Exception:  # words or an environment that cannot be passed on
         os.write(report, b"%d %s" % (errno.EINVAL, subject))
     finally:
         os._exit(127)

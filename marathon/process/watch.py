@@ -91,7 +91,7 @@ class Watch:
     def _hear_guardian(self) -> None:
         try:
             words = self.launched.control.recv(4096).decode().split()
-        except ConnectionResetError:
+        except OSError:  # a guardian that died with orders unread resets the connection
             words = []
         match words:
             case []:
