@@ -62,10 +62,9 @@ def is_recorded(name: str) -> bool:
 
 
 def python_works() -> bool:
-    check = "import sys; sys.exit(sys.version_info < (3, 11))"
-    return (
-        PYTHON.exists() and subprocess.run([PYTHON, "-I", "-c", check], capture_output=True).returncode == 0
-    )
+    new_enough = "import sys; sys.exit(sys.version_info < (3, 11))"
+    command = [str(PYTHON), "-I", "-c", new_enough]
+    return PYTHON.exists() and subprocess.run(command, capture_output=True).returncode == 0
 
 
 def set_up(pins: list[str], lock: int) -> None:
@@ -77,6 +76,8 @@ def set_up(pins: list[str], lock: int) -> None:
         raise SetUpError(f"{VENV} is not ours and has no working Python >= 3.11: move it away")
     else:
         say("bringing .venv up to date ...")
+        # Without network this fails before anything is changed: the pins of before go on working.
+        install(pins, lock, "--dry-run")
     forget_record()
     install(pins, lock)
     add_ourselves()
@@ -108,18 +109,17 @@ def forget_record() -> None:
             copy.unlink()
 
 
-def install(pins: list[str], lock: int) -> None:
+def install(pins: list[str], lock: int, *options: str) -> None:
     # -I: packages on PYTHONPATH would count as installed. --no-deps: the pins are complete.
     pip = [str(PYTHON), "-I", "-m", "pip", "--disable-pip-version-check", "--no-input", "-q"]
-    files = [option for name in pins for option in ("-r", name)]
-    run([*pip, "install", "--no-user", "--no-deps", *files], lock, "pip failed (is the network up?)")
+    what = [option for name in pins for option in ("-r", name)]
+    run([*pip, "install", "--no-user", "--no-deps", *options, *what], lock, "pip failed (is the network up?)")
 
 
 def run(argv: list[str], lock: int, failure: str) -> None:
+    none = subprocess.DEVNULL
     with LOG.open("ab") as log:
-        done = subprocess.run(
-            argv, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[lock]
-        )
+        done = subprocess.run(argv, cwd=ROOT, stdin=none, stdout=log, stderr=log, pass_fds=[lock])
     if done.returncode != 0:
         raise SetUpError(f"{failure}; see {LOG}")
 

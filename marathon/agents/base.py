@@ -1,26 +1,58 @@
-"""What every agent offers the runner, and what the runner tells it about a session."""
+"""What every agent offers the runner, what the runner lends it for a session, and what comes back."""
 
 from __future__ import annotations
 
+import os
 import signal
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from marathon.core.records import Ending
+from marathon.core.events import Output, Sink, Ticked, Told
+from marathon.core.journal import Steer
+from marathon.core.records import Ending, Usage
 from marathon.core.text import one_line
-from marathon.process.child import Exit
+from marathon.errors import AgentUnavailable
+from marathon.process.child import Command, Exit, StartFailed
+from marathon.process.signals import Signals
 
 Mode = Literal["tui", "stream"]
 INTERRUPTIONS = {"interrupted": signal.SIGINT, "terminated": signal.SIGTERM, "hungup": signal.SIGHUP}
+TWICE = "Ctrl+C again within 2 seconds stops the agent and quits; the state is saved."
 
 
 @dataclass(frozen=True)
-class Launch:
-    """How to start a session: the program, and whether it gets the terminal or the prompt on its stdin."""
+class Host:
+    """What the runner lends an agent for one session."""
 
-    argv: tuple[str, ...]
-    terminal: bool = False
+    project: Path
+    prompt: Path
+    env: Mapping[str, str]
+    lock_fd: int
+    signals: Signals
+    emit: Sink
+    stop_now: Callable[[], bool]
+    timeout: float | None
+    start: Callable[..., Exit]
+    attended: bool  # somebody sits at the terminal
+    mail: Callable[[], Mapping[str, object]]  # the runner state, as the agent's side left it
+    new_steering: Callable[[], Sequence[Steer]]  # messages that came since the session began
+    steer: Callable[[str, bool], Steer | None]  # keep what was typed: for this session, or (True) for the next one
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a session ended, as its agent reads it."""
+
+    ending: Ending
+    cause: str = ""
+    seconds: float = 0
+    usage: Usage | None = None
+    stop_reason: str = ""
+    permanent: bool = False
+    retry_after: float | None = None
+    steered: tuple[str, ...] = ()
 
 
 class Agent(Protocol):
@@ -29,28 +61,75 @@ class Agent(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def keeps_log(self) -> bool:
+        """Whether it writes its events itself, because it has the terminal and nobody else sees them."""
+
     def check(self) -> None:
         """Raise AgentUnavailable, with the cure, before the first session rather than in it."""
 
-    def launch(self, prompt: Path) -> Launch:
-        """How to start a session with this prompt."""
+    def run(self, host: Host) -> Outcome:
+        """One session, from its prompt to its end."""
 
-    def ending(self, exit: Exit, last_words: str) -> tuple[Ending, str]:
-        """How the session ended, and the cause if it did not end well."""
+    def close(self) -> None:
+        """The marathon is over or stands still: let go of everything."""
 
 
-def plain_ending(exit: Exit, last_words: str) -> tuple[Ending, str]:
-    """The reading for programs whose exit status tells: 0 is a good end."""
-    said = f": {one_line(last_words, 160)}" if last_words.strip() else ""
+def run_program(argv: Sequence[str], host: Host, *, terminal: bool) -> tuple[Exit, str]:
+    """A program from start to end, with the prompt on its stdin unless it gets the terminal; and its last words."""
+    last_words = ""
+
+    def on_output(stream: str, line: bytes, complete: bool) -> None:
+        nonlocal last_words
+        text = line.decode("utf-8", "replace")
+        last_words = text if text.strip() else last_words
+        host.emit(Output(stream, text, complete))
+
+    def on_tick() -> bool:
+        if not terminal:
+            host.emit(Ticked())
+        return host.stop_now()
+
+    stdin = None if terminal else os.open(host.prompt, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        exit = host.start(
+            Command(tuple(argv), host.project, host.env, stdin, terminal, (host.lock_fd,)),
+            signals=host.signals,
+            on_output=on_output,
+            on_tick=on_tick,
+            on_interrupt=lambda: host.emit(Told(TWICE, "warning")),
+            on_resume=lambda: host.emit(Ticked()),
+            timeout=host.timeout,
+        )
+    except StartFailed as error:
+        raise AgentUnavailable(f"Could not start {argv[0]!r}: {error.strerror}. Check the program's name.") from error
+    finally:
+        if stdin is not None:
+            os.close(stdin)
+    if exit.swept and exit.reason == "exited":
+        host.emit(Told(f"{exit.swept} process(es) the agent had left running were ended.", "warning"))
+    return exit, last_words
+
+
+def interruption(exit: Exit) -> Outcome | None:
+    """The outcome where it was the runner that ended the session."""
     match exit.reason:
         case "timeout":
-            return "timeout", "the session timed out"
+            return Outcome("timeout", "the session timed out", exit.seconds)
         case "stopped":
-            return "stopped", "stopped on request"
+            return Outcome("stopped", "stopped on request", exit.seconds)
         case "interrupted" | "terminated" | "hungup":
-            return "interrupted", INTERRUPTIONS[exit.reason].name
+            return Outcome("interrupted", INTERRUPTIONS[exit.reason].name, exit.seconds)
+    return None
+
+
+def plain_outcome(exit: Exit, last_words: str) -> Outcome:
+    """The reading for programs whose exit status tells: 0 is a good end."""
+    said = f": {one_line(last_words, 160)}" if last_words.strip() else ""
+    by_runner = interruption(exit)
+    if by_runner is not None:
+        return by_runner
     if exit.code == 0:
-        return "ended", ""
-    if exit.signal is not None:
-        return "crashed", f"killed by signal {exit.signal}{said}"
-    return "crashed", f"exit code {exit.code}{said}"
+        return Outcome("ended", seconds=exit.seconds)
+    how = f"killed by signal {exit.signal}" if exit.signal is not None else f"exit code {exit.code}"
+    return Outcome("crashed", how + said, exit.seconds)

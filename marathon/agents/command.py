@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
-from pathlib import Path
+import signal
+from dataclasses import dataclass, replace
 
-from marathon.agents.base import Launch, Mode, plain_ending
-from marathon.core.records import Ending
+from marathon.agents.base import Host, Mode, Outcome, plain_outcome, run_program
 from marathon.errors import AgentUnavailable, WrongUsage
-from marathon.process.child import Exit
+
+_CLOSED_BY_HUMAN = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 
 
 @dataclass(frozen=True)
@@ -17,23 +17,21 @@ class CommandAgent:
     argv: tuple[str, ...]
     mode: Mode = "stream"
     name: str = "command"
+    keeps_log: bool = False
 
     def check(self) -> None:
         if not self.argv:
-            raise WrongUsage(
-                "The command agent needs a program: pi-marathon --task DIR --agent command -- PROGRAM ARGS"
-            )
+            raise WrongUsage("The command agent needs a program: pi-marathon --task DIR --agent command -- PROGRAM")
         if shutil.which(self.argv[0]) is None:
-            raise AgentUnavailable(
-                f"The program {self.argv[0]!r} was not found or is not executable. Check the name after --."
-            )
+            raise AgentUnavailable(f"{self.argv[0]!r} was not found or is not executable. Check the name after --.")
 
-    def launch(self, prompt: Path) -> Launch:
-        return Launch(self.argv, terminal=self.mode == "tui")
-
-    def ending(self, exit: Exit, last_words: str) -> tuple[Ending, str]:
-        ending, cause = plain_ending(exit, last_words)
+    def run(self, host: Host) -> Outcome:
+        exit, last_words = run_program(self.argv, host, terminal=self.mode == "tui")
+        outcome = plain_outcome(exit, last_words)
         # Whoever has the terminal and is ended from it was closed by the human.
-        if self.mode == "tui" and ending == "crashed" and exit.signal in (2, 3, 15):
-            return "left", "closed by the human"
-        return ending, cause
+        if self.mode == "tui" and outcome.ending == "crashed" and exit.signal in _CLOSED_BY_HUMAN:
+            return replace(outcome, ending="left", cause="closed by the human")
+        return outcome
+
+    def close(self) -> None:
+        pass

@@ -7,7 +7,10 @@ from collections.abc import Callable
 
 from marathon.agents.base import Agent, Mode
 from marathon.agents.command import CommandAgent
+from marathon.agents.pi.stream import PiStream
+from marathon.agents.pi.tui import PiTui
 from marathon.errors import WrongUsage
+from marathon.process.terminal import on_terminal
 
 DEFAULT = "pi"
 
@@ -20,8 +23,14 @@ def _command(args: tuple[str, ...], mode: Mode | None) -> Agent:
     return CommandAgent(args, mode or "stream")
 
 
+def _pi(args: tuple[str, ...], mode: Mode | None) -> Agent:
+    chosen = mode or ("tui" if on_terminal() else "stream")
+    return PiTui(args) if chosen == "tui" else PiStream(args)
+
+
 AGENTS: dict[str, Callable[[tuple[str, ...], Mode | None], Agent]] = {
     "command": _command,
+    "pi": _pi,
     "rehearsal": _rehearsal,
 }
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 from marathon.cli.verdict import resume_command
 from marathon.core.decide import phase_ids
 from marathon.core.journal import fold
 from marathon.core.state import StateInvalid
-from marathon.core.wait import Now
 from marathon.disk.journal import read_journal
 from marathon.disk.lock import holder_of
 from marathon.disk.task import Task
 from marathon.disk.workflows import load_workflows
-from marathon.process.clock import boot_id, since_boot
+from marathon.process.clock import moment
 from marathon.review.view import answering_commands
 from marathon.show.status import Status, condition_of, waits_for, where
 
@@ -32,7 +30,6 @@ def look_at(shown: Path, sessions: int) -> Status:
     workflows = load_workflows(Path.cwd(), os.environ).workflows
     gate = progress.gate
     answers = answering_commands(gate.kind, shown, phase_ids(workflows, progress.workflow)) if gate else ()
-    now = Now(time.time(), boot_id(), since_boot())
     condition = condition_of(progress, holder is not None)
     return Status(
         task=str(shown),
@@ -42,7 +39,7 @@ def look_at(shown: Path, sessions: int) -> Status:
         run=progress.run,
         iteration=progress.iteration,
         seconds=progress.seconds,
-        waits_for=waits_for(progress, now),
+        waits_for=waits_for(progress, moment()),
         note=(gate.note if gate else None) or "",
         runner=str(holder) if holder else "",
         steering=steering,

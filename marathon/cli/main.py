@@ -134,7 +134,9 @@ def cli(ctx: click.Context, /, **options: Any) -> None:
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run a command line and exit with the code of the contract."""
-    sys.exit(_guarded(list(sys.argv[1:] if args is None else args)))
+    code = _guarded(list(sys.argv[1:] if args is None else args))
+    _let_go_of_output()
+    sys.exit(code)
 
 
 def _guarded(args: list[str]) -> int:
@@ -142,7 +144,6 @@ def _guarded(args: list[str]) -> int:
         if "--task" in args or any(arg.startswith("--task=") for arg in args):
             _use_settings()
         result = cli.main(args, prog_name="pi-marathon", standalone_mode=False)
-        sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as done:
         return done.exit_code
@@ -155,9 +156,11 @@ def _guarded(args: list[str]) -> int:
         click.echo(f"pi-marathon: {error}", err=True)
         return error.exit_code
     except BrokenPipeError:
-        # Whoever read our output has gone (status | head): nothing is wrong, and nothing more can be said.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return 0  # Whoever read our output has gone (status | head): nothing is wrong, and nothing more can be said.
+    except OSError as error:
+        about = f" ({error.filename})" if error.filename else ""
+        click.echo(f"pi-marathon: The system refused: {error.strerror or error}{about}. The state is saved.", err=True)
+        return 1
     except Exception:
         from marathon.cli.crash import keep_traceback
 
@@ -165,6 +168,17 @@ def _guarded(args: list[str]) -> int:
             f"pi-marathon: something went wrong inside; the state is saved. Details: {keep_traceback()}", err=True
         )
         return 1
+
+
+def _let_go_of_output() -> None:
+    """What a closed pipe or window did not take must not become Python's own complaint and exit code at the end."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is None:
+            continue
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _use_settings() -> None:

@@ -75,10 +75,12 @@ def run_task(options: Mapping[str, Any], agent_args: tuple[str, ...]) -> int:
                 signals=signals,
                 emit=emit,
                 record=ledger.record,
+                progress=ledger.current,
                 clock=_clock,
                 stop_now=stops.now,
                 lock_fd=lock.fd,
                 timeout=limits.session_timeout,
+                attended=interactive(),
             )
             desk: Desk = TerminalDesk(signals, task.own / "draft.md") if interactive() else NoTerminal()
             gatekeeper = Gatekeeper(shop, ledger, desk, stops, options["auto_approve"])
@@ -91,6 +93,7 @@ def run_task(options: Mapping[str, Any], agent_args: tuple[str, ...]) -> int:
             emit(Told(f"No answer; the gate stays open. To go on: {resume}"))
             return WAITS_FOR_HUMAN
         finally:
+            agent.close()
             screen.close()
             log.close()
             if ledger:

@@ -26,6 +26,7 @@ IDLE_SESSIONS = 3
 REFUSED_ENDS = 3
 INVALID_STATES = 2
 STALE_OUTPUTS = 2
+CUT_OFF = "The session before this one was cut off. What it wrote is kept: go on from there."
 
 
 @dataclass(frozen=True)
@@ -140,16 +141,25 @@ def _carried(progress: Progress) -> tuple[str, ...]:
 def _after_verdict(progress: Progress, definitions: Definitions, phase: Phase) -> Step:
     assert progress.verdict
     gate, answer = progress.verdict.gate, progress.verdict.answer
-    if answer.choice == "loop":
-        position = loop(definitions, progress.position)
-        return Move(position, current(definitions, position).id)
-    if answer.choice == "redo":
-        target = locate(definitions, progress.workflow, answer.phase or phase.id, progress.position.path)
-        position = Position(target or progress.position.path, progress.position.steps + 1)
-        return Move(position, current(definitions, position).id)
-    if answer.choice == "continue" and gate.onward == "next":
+    try:
+        if answer.choice == "loop":
+            position = loop(definitions, progress.position)
+            return Move(position, current(definitions, position).id)
+        if answer.choice == "redo":
+            return _redo(progress, definitions, answer.phase or phase.id)
+    except WorkflowInvalid as refused:
+        message = f"{gate.message} That cannot be done: {refused}.".strip()
+        return Gate(gate.kind, gate.phase, message, gate.note, gate.onward)
+    if answer.choice == "continue" and gate.onward == "next" and gate.phase == phase.id:
         return _onward(definitions, progress.position)
     return RunSession(phase, progress.guidance)
+
+
+def _redo(progress: Progress, definitions: Definitions, phase: str) -> Step:
+    target = locate(definitions, progress.workflow, phase, progress.position.path)
+    if target is None:
+        raise WorkflowInvalid(f"there is no phase '{phase}' in this workflow")
+    return Move(Position(target, progress.position.steps + 1), phase)
 
 
 def _onward(definitions: Definitions, position: Position) -> Step:
@@ -180,13 +190,8 @@ def _judge(progress: Progress, ended: SessionEnded, definitions: Definitions, ph
     if ended.ending in ("crashed", "timeout"):
         return _failed(progress, ended, phase, limits)
     if ended.ending in CUT_SHORT:
-        return RunSession(
-            phase,
-            (
-                *progress.guidance,
-                "The session before this one was cut off. What it wrote is kept: go on from there.",
-            ),
-        )
+        told = tuple(line for line in progress.guidance if line != CUT_OFF)
+        return RunSession(phase, (*told, CUT_OFF))
     if ended.invalid:
         if progress.streaks.invalid >= INVALID_STATES:
             return Gate("invalid", phase.id, f"STATE.json could not be read, twice in a row: {ended.invalid}.")
@@ -246,6 +251,8 @@ def _without_output(progress: Progress, ended: SessionEnded, phase: Phase) -> St
 
 def _failed(progress: Progress, ended: SessionEnded, phase: Phase, limits: Limits) -> Step:
     cause = ended.cause or ended.ending
+    if ended.permanent:
+        return Gate("failed", phase.id, f"The agent cannot go on: {cause}", _note(ended))
     if progress.streaks.failed > limits.retries:
         return Gate(
             "failed",
@@ -253,7 +260,7 @@ def _failed(progress: Progress, ended: SessionEnded, phase: Phase, limits: Limit
             f"The agent failed {progress.streaks.failed} times in a row; last: {cause}",
             _note(ended),
         )
-    return Wait("retry", retry_delay(limits, progress.streaks.failed), cause)
+    return Wait("retry", max(ended.retry_after or 0.0, retry_delay(limits, progress.streaks.failed)), cause)
 
 
 def _skipped(ended: SessionEnded, phase: Phase) -> Step:

@@ -27,6 +27,41 @@ class Output:
 
 
 @dataclass(frozen=True)
+class Raw:
+    """A record of the agent's own protocol, for the log."""
+
+    line: bytes
+
+
+@dataclass(frozen=True)
+class Said:
+    """A piece of the assistant's text as it comes; a line ends where it says so."""
+
+    text: str
+    thinking: bool = False
+
+
+@dataclass(frozen=True)
+class ToolStarted:
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True)
+class ToolEnded:
+    name: str
+    text: str
+    failed: bool = False
+
+
+@dataclass(frozen=True)
+class Typing:
+    """What the human is typing to the agent; empty when it was sent."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class Ticked:
     """Time passed: a chance to redraw."""
 
@@ -38,6 +73,9 @@ class SessionOver:
     ending: str
     cause: str
     seconds: float
+    turns: int = 0
+    tokens: int = 0
+    cost: float = 0
 
 
 @dataclass(frozen=True)
@@ -65,5 +103,18 @@ class HumanNeeded:
     text: str
 
 
-Event = SessionBegan | Output | Ticked | SessionOver | Waiting | Told | HumanNeeded
+Event = (
+    SessionBegan
+    | Output
+    | Raw
+    | Said
+    | ToolStarted
+    | ToolEnded
+    | Typing
+    | Ticked
+    | SessionOver
+    | Waiting
+    | Told
+    | HumanNeeded
+)
 Sink = Callable[[Event], None]

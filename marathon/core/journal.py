@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from marathon.core.records import (
     Begun,
@@ -20,6 +21,7 @@ from marathon.core.records import (
     SessionEnded,
     SessionStarted,
     SteerTaken,
+    Usage,
     WaitEnded,
     WaitStarted,
 )
@@ -31,6 +33,7 @@ CUT_SHORT = ("crashed", "timeout", "interrupted", "stopped", "lost")
 
 NOWHERE = Position(())
 NOTHING_DELIVERED = HumanMark()
+NOTHING_USED = Usage()
 
 
 @dataclass(frozen=True)
@@ -57,8 +60,7 @@ class Verdict:
     answer: GateAnswered
 
 
-@dataclass(frozen=True)
-class Streaks:
+class Streaks(NamedTuple):
     """How often in a row something went wrong; a good session or a human's word sets them back."""
 
     failed: int = 0
@@ -67,9 +69,10 @@ class Streaks:
     idle: int = 0
 
 
-@dataclass(frozen=True)
-class Progress:
-    """Where a task is. Exactly one of session, ended, gate, verdict, wait is set while something is open."""
+# A tuple: the fold copies it for every record, and copying a frozen dataclass of this size takes ten times as long.
+class Progress(NamedTuple):
+    """Where a task is. One of session, ended, gate, verdict, wait is set while something is open; beside a limit gate,
+    `ended` waits to be judged once more is allowed."""
 
     last: int = 0
     workflow: str = ""
@@ -97,6 +100,7 @@ class Progress:
     used_sessions: int = 0
     used_seconds: float = 0
     seconds: float = 0
+    usage: Usage = NOTHING_USED
     finished: bool = False
     cancelled: bool = False
 
@@ -114,7 +118,7 @@ def fold(records: Iterable[Record]) -> Progress:
 
 def apply(before: Progress, record: Record) -> Progress:
     """The progress after one more record."""
-    now = replace(before, last=record.n)
+    now = before._replace(last=record.n)
     match record:
         case Begun():
             return _begun(now, record)
@@ -125,41 +129,42 @@ def apply(before: Progress, record: Record) -> Progress:
         case GateOpened():
             rounds = dict(now.rounds)
             rounds[record.phase] = rounds.get(record.phase, 0) + (record.kind == "review")
-            return replace(now, gate=record, ended=None, wait=None, verdict=None, rounds=tuple(rounds.items()))
+            ended = now.ended if record.kind == "limit" else None
+            return now._replace(gate=record, ended=ended, wait=None, verdict=None, rounds=tuple(rounds.items()))
         case GateAnswered():
             return _gate_answered(now, record)
         case FeedbackWritten():
-            return replace(now, unwritten=None)
+            return now._replace(unwritten=None)
         case Moved():
-            return replace(
-                _at_rest(now),
+            return _at_rest(now)._replace(
                 position=Position(_path(record.path), record.steps),
                 phase=record.phase,
                 in_round=False,
                 round_mark=None,
                 guidance=(),
+                streaks=Streaks(),
             )
         case WaitStarted():
-            return replace(now, wait=record, ended=None, verdict=None)
+            return now._replace(wait=record, ended=None, verdict=None)
         case WaitEnded():
-            return replace(now, wait=None, waited=now.wait)
+            return now._replace(wait=None, waited=now.wait)
         case SteerTaken():
-            return replace(now, steer=(*now.steer, Steer(record.id, record.text)))
+            return now._replace(steer=(*now.steer, Steer(record.id, record.text)))
         case RestartBegun():
-            return replace(now, restart=record)
+            return now._replace(restart=record)
         case RunStarted():
             return _run_started(now, record)
         case Finished():
-            return replace(_at_rest(now), finished=True)
+            return _at_rest(now)._replace(finished=True)
         case Cancelled():
-            return replace(_at_rest(now), cancelled=True)
+            return _at_rest(now)._replace(cancelled=True)
         case _:
             return now
 
 
 def _at_rest(now: Progress) -> Progress:
     """Nothing open any more."""
-    return replace(now, session=None, ended=None, gate=None, verdict=None, wait=None, waited=None)
+    return now._replace(session=None, ended=None, gate=None, verdict=None, wait=None, waited=None)
 
 
 def _path(raw: list[tuple[str, int]]) -> tuple[Segment, ...]:
@@ -167,8 +172,7 @@ def _path(raw: list[tuple[str, int]]) -> tuple[Segment, ...]:
 
 
 def _begun(now: Progress, record: Begun) -> Progress:
-    return replace(
-        now,
+    return now._replace(
         workflow=record.workflow,
         position=Position(_path(record.path)),
         phase=record.phase,
@@ -187,8 +191,7 @@ def _adopted_end(record: Begun) -> SessionEnded:
 
 
 def _session_started(now: Progress, record: SessionStarted) -> Progress:
-    return replace(
-        _at_rest(now),
+    return _at_rest(now)._replace(
         session=record,
         iteration=record.iteration,
         guidance=tuple(record.guidance),
@@ -200,19 +203,18 @@ def _session_started(now: Progress, record: SessionStarted) -> Progress:
 
 def _session_ended(now: Progress, record: SessionEnded) -> Progress:
     started = now.session
-    now = replace(
-        now,
+    now = now._replace(
         session=None,
         ended=record,
         used_seconds=now.used_seconds + record.seconds,
         seconds=now.seconds + record.seconds,
-        streaks=_streaks(now.streaks, record),
+        usage=now.usage.plus(record.usage) if record.usage else now.usage,
+        streaks=_streaks(now.streaks, record, now.phase),
     )
-    if started is None or record.ending in CUT_SHORT:
+    if started is None or not _was_heard(record, now.phase):
         return now
-    given = set(started.steer)
-    return replace(
-        now,
+    given = {*started.steer, *record.steered}
+    return now._replace(
         delivered=started.human,
         answer=None,
         guidance=(),
@@ -220,13 +222,22 @@ def _session_ended(now: Progress, record: SessionEnded) -> Progress:
     )
 
 
-def _streaks(before: Streaks, ended: SessionEnded) -> Streaks:
+def _was_heard(ended: SessionEnded, phase: str) -> bool:
+    """The prompt counts as delivered; also to a session cut off after its work was done, or it would be told twice."""
+    return ended.ending not in CUT_SHORT or (ended.output == "fresh" and _claims_end(ended, phase))
+
+
+def _claims_end(ended: SessionEnded, phase: str) -> bool:
+    return ended.proposal is not None and (ended.proposal.state, ended.proposal.phase) != ("running", phase)
+
+
+def _streaks(before: Streaks, ended: SessionEnded, phase: str) -> Streaks:
     if ended.ending in ("crashed", "timeout"):
-        return replace(before, failed=before.failed + 1)
+        return before._replace(failed=before.failed + 1)
     if ended.ending in CUT_SHORT:
         return before
     waits = ended.wait is not None or ended.question is not None
-    claims_end = ended.proposal is not None and ended.proposal.state != "running"
+    claims_end = _claims_end(ended, phase)
     return Streaks(
         failed=0,
         without_output=before.without_output + 1 if claims_end and ended.output != "fresh" else 0,
@@ -239,12 +250,13 @@ def _gate_answered(now: Progress, record: GateAnswered) -> Progress:
     gate = now.gate
     if gate is None:
         return now
-    now = replace(now, gate=None, verdict=Verdict(gate, record), waited=None, streaks=Streaks())
+    now = now._replace(gate=None, verdict=Verdict(gate, record), waited=None, streaks=Streaks())
     if gate.kind == "limit":
-        now = replace(now, used_sessions=0, used_seconds=0)
+        judged_next = now.ended is not None and record.choice == "continue"
+        now = now._replace(used_sessions=0, used_seconds=0, verdict=None if judged_next else now.verdict)
     if record.choice == "answer":
-        return replace(now, answer=Answer(gate.message, record.text))
-    return replace(now, unwritten=record if record.text else None)
+        return now._replace(answer=Answer(gate.message, record.text))
+    return now._replace(unwritten=record if record.text else None)
 
 
 def _run_started(now: Progress, record: RunStarted) -> Progress:
@@ -258,4 +270,5 @@ def _run_started(now: Progress, record: RunStarted) -> Progress:
         delivered=now.delivered,
         steer=now.steer,
         seconds=now.seconds,
+        usage=now.usage,
     )

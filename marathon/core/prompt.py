@@ -105,7 +105,8 @@ def _ending(briefing: Briefing) -> str:
     if phase.repeats:
         lines.append(_state("More of this phase is left", "running", phase.id, briefing, None))
         if last:
-            lines.append(_state(f"All of it is done, checked, and in {phase.output}", "completed", DONE, briefing, "…"))
+            written = f", and in {phase.output}" if phase.output else ""
+            lines.append(_state(f"All of it is done and checked{written}", "completed", DONE, briefing, "…"))
         else:
             lines.append(_state("This phase is complete", "paused", briefing.next_phase, briefing, "…"))
         lines.append(_state("It cannot be done as planned; say why in the note", "paused", phase.id, briefing, "…"))

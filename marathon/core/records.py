@@ -82,6 +82,30 @@ class Proposal(BaseModel):
     note: str | None = None
 
 
+class Usage(BaseModel):
+    """What a session used, as far as its agent tells."""
+
+    model_config = ConfigDict(frozen=True)
+
+    input: int = 0
+    output: int = 0
+    cacheRead: int = 0
+    cacheWrite: int = 0
+    cost: float = 0
+    turns: int = 0
+    toolCalls: int = 0
+    model: str = ""
+
+    @property
+    def tokens(self) -> int:
+        return self.input + self.output + self.cacheRead + self.cacheWrite
+
+    def plus(self, other: Usage) -> Usage:
+        """Both together; the model is the later one's."""
+        sums = {name: value + getattr(other, name) for name, value in self if name != "model"}
+        return Usage(**sums, model=other.model or self.model)
+
+
 class WaitAsked(BaseModel):
     model_config = ConfigDict(frozen=True)
 
@@ -100,6 +124,11 @@ class SessionEnded(_Record):
     changed: bool = True
     wait: WaitAsked | None = None
     question: str | None = None
+    usage: Usage | None = None
+    stopReason: str = ""
+    permanent: bool = False  # trying again cannot help
+    retry_after: float | None = None  # the provider's word on when it can
+    steered: list[str] = []  # messages that reached the agent while it worked
 
 
 class GateOpened(_Record):

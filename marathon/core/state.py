@@ -34,8 +34,11 @@ class TaskState(BaseModel):
     @field_validator("updatedAt")
     @classmethod
     def _is_a_time(cls, value: str | None) -> str | None:
-        if value is not None:
-            datetime.fromisoformat(value)
+        try:
+            if value is not None:
+                datetime.fromisoformat(value)
+        except ValueError:
+            raise ValueError("it is not an ISO-8601 time") from None
         return value
 
     def written(self, now: datetime, **changes: Any) -> TaskState:
@@ -66,7 +69,8 @@ def parse_state(data: bytes) -> TaskState:
     try:
         value = json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
         _check_depth(value)
-        json.dumps(value, ensure_ascii=False).encode()
+        # Also refuses what could not be written back: half a surrogate pair, 1e999.
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except StateInvalid:
         raise
     except RecursionError as error:

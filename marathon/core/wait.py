@@ -26,3 +26,10 @@ def left(wait: WaitStarted, now: Now) -> float:
     same_boot = wait.boot and wait.boot == now.boot
     remaining = wait.until_boot - now.since_boot if same_boot else wait.until - now.wall
     return min(max(remaining, 0.0), wait.seconds)
+
+
+def carried_over(wait: WaitStarted, now: Now) -> WaitStarted:
+    """A wait of another boot on the clock of this one: from here on, setting the wall clock changes nothing."""
+    remaining = left(wait, now)
+    until = {"until": now.wall + remaining, "boot": now.boot, "until_boot": now.since_boot + remaining}
+    return wait.model_copy(update=until)

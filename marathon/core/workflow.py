@@ -8,18 +8,32 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
+    Discriminator,
     Field,
     StringConstraints,
+    Tag,
     TypeAdapter,
     ValidationError,
     model_validator,
 )
 
+from marathon.core.text import clean
+
 Identifier = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 # A plain file name in the task directory; names the runner keeps for itself are refused in Phase below.
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9 _.-]{0,99}$")]
+
+
+def _shows_on_one_line(value: str) -> str:
+    if clean(value) != value or "\n" in value or "\t" in value:
+        raise ValueError("it holds control characters")
+    return value
+
+
+Shown = Annotated[str, AfterValidator(_shows_on_one_line)]
 
 _RESERVED_IDS = {"done"}
 _RESERVED_FILES = {"STATE.json", "instructions.md", "human.md"}
@@ -33,8 +47,8 @@ class Phase(_Strict):
     """One concrete phase: what a session in it is told, reads and leaves behind."""
 
     id: Identifier
-    name: str = Field(min_length=1, max_length=100)
-    emoji: str = ""
+    name: Shown = Field(min_length=1, max_length=100)
+    emoji: Shown = ""
     brief: str = Field(min_length=1)
     reads: tuple[FileName, ...] = ()
     output: FileName | None = None
@@ -56,13 +70,24 @@ class Reference(_Strict):
     workflow: Identifier
 
 
+def _kind_of_entry(value: Any) -> str:
+    """Which of the two an entry is meant to be, so that only its own mistakes are named."""
+    refers = isinstance(value, Reference) or (isinstance(value, Mapping) and "workflow" in value)
+    return "Reference" if refers else "Phase"
+
+
+Entry = Annotated[
+    Annotated[Phase, Tag("Phase")] | Annotated[Reference, Tag("Reference")], Discriminator(_kind_of_entry)
+]
+
+
 class Workflow(_Strict):
     """An ordered list of phases and references under a key."""
 
     key: Identifier
-    name: str = Field(min_length=1, max_length=100)
+    name: Shown = Field(min_length=1, max_length=100)
     loopable: bool = True
-    phases: tuple[Phase | Reference, ...] = Field(min_length=1)
+    phases: tuple[Entry, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _ids_are_unique(self) -> Workflow:
@@ -99,10 +124,14 @@ class WorkflowInvalid(ValueError):
 
 def parse_workflow(key: str, raw: Mapping[str, Any]) -> Workflow:
     """A workflow from its TOML table; lists become tuples so that the model can be frozen and strict."""
+    if raw.get("key", key) != key:
+        raise WorkflowInvalid(f"key: it has to be '{key}', like its folder")
     try:
-        return _WORKFLOW.validate_python({"key": key, **_tuples(raw)})
+        return _WORKFLOW.validate_python({**_tuples(raw), "key": key})
+    except RecursionError as error:
+        raise WorkflowInvalid("it is nested too deeply") from error
     except ValidationError as error:
-        first = error.errors()[-1]
+        first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"] if part not in ("Phase", "Reference"))
         raise WorkflowInvalid(f"{where}: {first['msg']}" if where else first["msg"]) from error
 
@@ -254,6 +283,8 @@ def _workflow(definitions: Definitions, key: str) -> Workflow:
 
 
 def _entry(definitions: Definitions, path: Path) -> Phase | Reference:
+    if not path:
+        raise WorkflowInvalid("the position has no path")
     for outer, inner in itertools.pairwise(path):
         entry = _entry_at(definitions, outer)
         if not isinstance(entry, Reference) or entry.workflow != inner.workflow:
@@ -263,7 +294,7 @@ def _entry(definitions: Definitions, path: Path) -> Phase | Reference:
 
 def _entry_at(definitions: Definitions, segment: Segment) -> Phase | Reference:
     phases = _workflow(definitions, segment.workflow).phases
-    if segment.place >= len(phases):
+    if not 0 <= segment.place < len(phases):
         raise WorkflowInvalid(f"the workflow '{segment.workflow}' has no phase {segment.place + 1} any more")
     return phases[segment.place]
 

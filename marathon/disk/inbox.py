@@ -27,6 +27,7 @@ class Message:
     choice: str = ""
     phase: str | None = None
     now: bool = False
+    later: bool = False  # steering for the next session, not for the one that runs
 
 
 class Inbox:
@@ -42,11 +43,12 @@ class Inbox:
         choice: str = "",
         phase: str | None = None,
         now: bool = False,
+        later: bool = False,
     ) -> str:
         """Store a message durably; names sort in the order they were sent."""
         make_private_directory(self.folder)
         name = f"{time.time_ns():020d}-{secrets.token_hex(4)}.json"
-        body = {"kind": kind, "text": text, "to": to, "choice": choice, "phase": phase, "now": now}
+        body = {"kind": kind, "text": text, "to": to, "choice": choice, "phase": phase, "now": now, "later": later}
         write_atomic(self.folder / name, json.dumps(body).encode())
         return name
 
@@ -79,6 +81,8 @@ class Inbox:
             phase = value.get("phase")
             if not all(isinstance(text, str) for text in texts.values()) or not isinstance(phase, str | None):
                 return None
-            return Message(name, kind, phase=phase, now=value.get("now") is True, **texts)
+            "".join((*texts.values(), phase or "")).encode()  # half a surrogate pair cannot be recorded
+            now, later = value.get("now") is True, value.get("later") is True
+            return Message(name, kind, phase=phase, now=now, later=later, **texts)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None

@@ -7,8 +7,7 @@ import signal
 
 from marathon.process import tree
 
-_GRACE = 0.5
-_ROUNDS = 3
+_GRACES = (0.5, 0.0, 0.0, 0.0, 0.0)  # patience for TERM, round by round; what is left then cannot be killed
 _GUARDIAN_PATIENCE = 3.0  # more than it needs to end a tree once we have let go of it
 
 
@@ -28,25 +27,24 @@ class Adopted:
         os.waitpid(guardian, 0)
 
     def end_all(self) -> None:
-        for _ in range(_ROUNDS):
-            strays = [stray for child in self._reap() for stray in (child, *tree.descendants(child.pid))]
-            if not strays:
-                return
-            self.ended |= {stray.identity for stray in strays}
-            tree.end(strays, _GRACE)
-
-    def _reap(self) -> list[tree.Process]:
-        """Collect the dead among the adopted; returns the living."""
-        living = []
-        for child in _children():
-            if child.identity in self._before:
+        """Until a look finds nobody, not even dead: whoever dies while we look may leave us its children."""
+        graces = iter(_GRACES)
+        while children := [child for child in _children() if child.identity not in self._before]:
+            living = [child for child in children if not self._collect(child)]
+            if not living:
                 continue
-            pid, status = os.waitpid(child.pid, os.WNOHANG)
-            if pid:
-                self.statuses[pid] = os.waitstatus_to_exitcode(status)
-            else:
-                living.append(child)
-        return living
+            if (grace := next(graces, None)) is None:
+                return
+            strays = [stray for child in living for stray in (child, *tree.descendants(child.pid))]
+            self.ended |= {stray.identity for stray in strays}
+            tree.end(strays, grace)
+
+    def _collect(self, child: tree.Process) -> bool:
+        """True if it was dead, and is gone now."""
+        pid, status = os.waitpid(child.pid, os.WNOHANG)
+        if pid:
+            self.statuses[pid] = os.waitstatus_to_exitcode(status)
+        return bool(pid)
 
 
 def _children() -> list[tree.Process]:

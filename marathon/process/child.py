@@ -48,9 +48,7 @@ def run(
         for fd in launched.streams.values():
             cleanup.callback(os.close, fd)
         output = Output(launched.streams, on_output)
-        watch = Watch(
-            command, launched, terminal, signals, callbacks, timeout=timeout, grace=grace, tick=tick
-        )
+        watch = Watch(command, launched, terminal, signals, callbacks, timeout=timeout, grace=grace, tick=tick)
         try:
             watch.until_the_tree_is_gone(output)
         finally:

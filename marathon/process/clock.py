@@ -6,6 +6,13 @@ import functools
 import time
 from pathlib import Path
 
+from marathon.core.wait import Now
+
+
+def moment() -> Now:
+    """This moment on both clocks."""
+    return Now(time.time(), boot_id(), since_boot())
+
 
 def since_boot() -> float:
     """Seconds since boot, time asleep included."""

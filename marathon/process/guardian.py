@@ -25,9 +25,7 @@ _STOP_ROUNDS = 5
 
 
 class Guardian:
-    def __init__(
-        self, agent: int, control: socket.socket, signals: Signals, terminal: Terminal | None
-    ) -> None:
+    def __init__(self, agent: int, control: socket.socket, signals: Signals, terminal: Terminal | None) -> None:
         self._agent = agent
         self._agent_alive = True
         self._control = control
@@ -87,6 +85,8 @@ class Guardian:
                 self._end_all_within(SWEEP_GRACE)
             case ["stop", signum, grace]:
                 self._stop(int(signum), float(grace))
+            case ["sweep"]:
+                self._sweep_tools()
             case ["suspend"]:
                 self._freeze(signal.SIGTSTP)
             case ["resume"]:
@@ -99,6 +99,11 @@ class Guardian:
     def _tell(self, message: str) -> None:
         with contextlib.suppress(OSError):
             self._control.send(message.encode())
+
+    def _sweep_tools(self) -> None:
+        """End what an agent that lives on has left in sessions of its own, as its tools do; its helpers stay."""
+        tools = [each for each in tree.descendants(os.getpid()) if _session_of(each.pid) not in (-1, self._agent)]
+        self._tell(f"swept {tree.end(tools, SWEEP_GRACE)}")
 
     # The ladder: what is due when
 
@@ -179,3 +184,10 @@ class Guardian:
         for process in self._frozen or ():
             tree.send(process, signal.SIGCONT)
         self._frozen = None
+
+
+def _session_of(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return -1

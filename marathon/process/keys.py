@@ -39,7 +39,7 @@ class Keys:
         self._restore()
 
     def read(self, timeout: float | None, signals: Signals) -> str | None:
-        """ "enter", "esc", a printable character, or "other" for any other key; None when the time is over.
+        """ "enter", "alt+enter", "esc", "backspace", a printable character, or "other"; None when the time is over.
 
         EOFError at the end of input (or Ctrl+D), Interrupted for a signal that asks us to end.
         """
@@ -50,9 +50,17 @@ class Keys:
             if signals.fd in ready:
                 self._obey(signals)
             elif self._fd in ready:
-                return self._key(self._byte())
+                try:
+                    return self._key(self._byte())
+                except EOFError:
+                    self._obey(signals)  # a closed window is the end of input and, before that, a signal
+                    raise
             else:
                 return None
+
+    def again(self) -> None:
+        """After somebody else had the terminal."""
+        self._listen()
 
     def _obey(self, signals: Signals) -> None:
         for signum in signals.take():
@@ -84,6 +92,8 @@ class Keys:
             return self._escape()
         if first == _END_OF_INPUT:
             raise EOFError
+        if first in (b"\x7f", b"\b"):
+            return "backspace"
         return self._character(first)
 
     def _character(self, first: bytes) -> str:
@@ -110,6 +120,8 @@ class Keys:
                 self._next(_SEQUENCE_GAP)
             case b"]" | b"P" | b"_" | b"^" | b"X":
                 self._string_sequence()
+            case b"\r" | b"\n":
+                return "alt+enter"
             case b"\x1b":  # Alt+arrow in some terminals
                 return self._escape() if self._waiting(_SEQUENCE_GAP) else "esc"
             case _:

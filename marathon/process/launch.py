@@ -84,20 +84,25 @@ def _start_agent(
     command: Command, terminal: Terminal | None, control: socket.socket, outputs: dict[str, int]
 ) -> int | None:
     guardian = os.getpid()
-    failure, report = os.pipe()
     try:
+        failure, report = os.pipe()
+        wait, go = os.pipe()
         agent = os.fork()
     except OSError as error:
         control.send(b"failed %d program" % (error.errno or 0))
         return None
     if agent == 0:
-        _be_agent(command, terminal, guardian, outputs, report)
+        os.close(go)
+        _be_agent(command, terminal, guardian, outputs, report, wait)
+    os.close(report)
     if terminal:
-        terminal.used = True
-        # In the agent's group we hear the Ctrl+C that the terminal sends to it.
-        with contextlib.suppress(OSError):
-            os.setpgid(agent, agent)
+        # In the agent's group we hear the Ctrl+C that the terminal sends to it. All of this before the program
+        # begins: there is no moment in which it lacks the terminal, and no Ctrl+C that we miss.
+        os.setpgid(agent, agent)
         os.setpgid(0, agent)
+        terminal.give(agent)
+        terminal.used = True
+    os.close(go)
     _close_all_but({control.fileno(), failure, *command.inherit, *([terminal.fd] if terminal else [])})
     _leave_stdio()
     message = os.read(failure, 64)
@@ -111,18 +116,21 @@ def _start_agent(
 
 
 def _be_agent(
-    command: Command, terminal: Terminal | None, guardian: int, outputs: dict[str, int], report: int
+    command: Command,
+    terminal: Terminal | None,
+    guardian: int,
+    outputs: dict[str, int],
+    report: int,
+    wait: int,
 ) -> NoReturn:
     subject = b"program"
     try:
         report = _above_stdio(report)
         kernel.die_with_parent(signal.SIGKILL)
+        os.read(wait, 1)
         if os.getppid() != guardian:
             os._exit(127)
         if terminal:
-            # Taken by the agent itself, so there is no moment in which the program lacks it.
-            os.setpgid(0, 0)
-            terminal.give(os.getpid())
             _use_terminal()
         else:
             os.setsid()

@@ -51,7 +51,7 @@ class Watch:
 
     tree_is_gone: bool = False
     _guardian_reports: bool = True
-    _agent: int = 0
+    agent: int = 0
     _status: int | None = None
     _swept: int = 0
     _reason: Reason = "exited"
@@ -61,29 +61,43 @@ class Watch:
     _last_interrupt: float = -inf
     _give_up_at: float = inf
 
-    def until_the_tree_is_gone(self, output: Output) -> None:
-        """Returns as well when the guardian died without saying so; then `tree_is_gone` is False."""
+    def until_the_tree_is_gone(
+        self,
+        output: Output,
+        done: Callable[[], bool] = lambda: False,
+        arrange: Callable[[selectors.BaseSelector], None] = lambda selector: None,
+    ) -> None:
+        """Returns as well when `done` says so, and when the guardian died unnoticed; then `tree_is_gone` is False.
+
+        `arrange` may watch further files; it is called before each look.
+        """
         with selectors.DefaultSelector() as selector:
             selector.register(self.launched.control, selectors.EVENT_READ, self._hear_guardian)
             selector.register(self.signals.fd, selectors.EVENT_READ, self._hear_signals)
             output.register(selector)
-            while self._guardian_reports and not self.tree_is_gone:
+            while self._guardian_reports and not self.tree_is_gone and not done():
+                arrange(selector)
                 for key, _ in selector.select(max(0.0, self._next_tick - _now())):
                     key.data()
                 self._look_at_the_clock()
 
+    @property
+    def lost(self) -> bool:
+        """Nobody can tell us of the tree any more."""
+        return not self._guardian_reports
+
     def verdict(self, adopted: Adopted) -> Exit:
-        status = adopted.statuses.get(self._agent, self._status)
-        swept = self._swept + len([pid for pid, _ in adopted.ended if pid != self._agent])
+        status = adopted.statuses.get(self.agent, self._status)
+        swept = self._swept + len([pid for pid, _ in adopted.ended if pid != self.agent])
         return Exit(
             code=status if status is not None and status >= 0 else None,
             signal=-status if status is not None and status < 0 else None,
             reason=self._reason,
             swept=swept,
-            seconds=self._elapsed(),
+            seconds=self.elapsed(),
         )
 
-    def _elapsed(self) -> float:
+    def elapsed(self) -> float:
         return _now() - self._started - self._suspended
 
     # The guardian
@@ -97,7 +111,7 @@ class Watch:
             case []:
                 self._guardian_reports = False
             case ["started", pid]:
-                self._agent = int(pid)
+                self.agent = int(pid)
                 if self.terminal:
                     self.terminal.used = True
             case ["failed", number, subject]:
@@ -132,12 +146,12 @@ class Watch:
         if now >= self._give_up_at:
             os.kill(self.launched.guardian, signal.SIGKILL)
         wanted = self._reason == "exited" and self._status is None
-        if wanted and self.timeout is not None and self._elapsed() >= self.timeout:
+        if wanted and self.timeout is not None and self.elapsed() >= self.timeout:
             self._stop("timeout", self.grace)
         if now >= self._next_tick:
             self._next_tick = now + self.tick
             self._wake_the_guardian()
-            if self._agent and self.call.tick() and wanted and self._reason == "exited":
+            if self.agent and self.call.tick() and wanted and self._reason == "exited":
                 self._stop("stopped", self.grace)
 
     def _wake_the_guardian(self) -> None:
@@ -192,9 +206,9 @@ class Watch:
             self._hand_over()
 
     def _can_have_it(self) -> bool:
-        return self.terminal is not None and self.terminal.belongs_to(os.getpgrp(), self._agent)
+        return self.terminal is not None and self.terminal.belongs_to(os.getpgrp(), self.agent)
 
     def _hand_over(self) -> None:
         if self.terminal:
-            self.terminal.give(self._agent)
+            self.terminal.give(self.agent)
         self._tell("resume")

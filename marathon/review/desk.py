@@ -60,7 +60,7 @@ class TerminalDesk:
         shown = "\n".join([*describe(view), "", keys])
         cancel_pending = False
         while True:
-            key = self._key(shown, options(view), elsewhere)
+            key = self._key(shown, options(view), elsewhere, any_key=cancel_pending)
             if isinstance(key, Reply):
                 return key
             if key == "c" and cancel_pending:
@@ -71,7 +71,10 @@ class TerminalDesk:
             if reply is not None:
                 return reply
 
-    def _key(self, shown: str, known: list[Option], elsewhere: Callable[[], Reply | None]) -> str | Reply:
+    def _key(
+        self, shown: str, known: list[Option], elsewhere: Callable[[], Reply | None], *, any_key: bool
+    ) -> str | Reply:
+        """One of the known keys (with `any_key`, the empty string for all others), or a verdict from elsewhere."""
         keys = {option.key for option in known}
         with Keys() as pressed:
             # Shown only now: what was typed before is thrown away, so no earlier key can answer.
@@ -84,6 +87,8 @@ class TerminalDesk:
                 key = pressed.read(LOOK_EVERY, self._signals)
                 if key is not None and key.lower() in keys:
                     return key.lower()
+                if key is not None and any_key:
+                    return ""
 
     def _reply(self, key: str, view: GateView) -> Reply | None:
         """What a key means here; None where it only showed something."""

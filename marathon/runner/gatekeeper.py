@@ -48,6 +48,18 @@ class Gatekeeper:
             reply = self.desk.ask(self._view(step), lambda: self._elsewhere(step))
         if reply is None:
             return UNANSWERED.get(step.kind, WAITS_FOR_HUMAN)
+        return self._act_on(reply, step)
+
+    def take_waiting_verdict(self) -> None:
+        """A verdict sent while no runner was there counts, also at a limit gate that more allowance dissolves."""
+        gate = self.progress.gate
+        if gate is not None:
+            step = Gate(gate.kind, gate.phase, gate.message, gate.note, gate.onward, opened=gate)
+            reply = self._elsewhere(step)
+            if reply is not None:
+                self._act_on(reply, step)
+
+    def _act_on(self, reply: Reply, step: Gate) -> int | None:
         choice = reply.choice
         if choice == "quit":
             self.shop.emit(Told(f"The gate stays open. To go on: {self.shop.resume}"))
@@ -106,7 +118,8 @@ class Gatekeeper:
                 reply = _as_reply(message, step)
                 if reply is not None:
                     return reply
-                self.ledger.record(Remark(text=f"a verdict for another gate was dropped: {message.choice}"))
+                dropped = f"a verdict for another gate was dropped: {message.choice} {message.text}".rstrip()
+                self.ledger.record(Remark(text=dropped))
                 self.shop.task.inbox.remove(message.id)
         return None
 

@@ -24,5 +24,8 @@ class Ledger:
         self.progress = apply(self.progress, self._journal.append(record))
         return self.progress
 
+    def current(self) -> Progress:
+        return self.progress
+
     def close(self) -> None:
         self._journal.close()

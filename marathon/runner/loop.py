@@ -6,6 +6,7 @@ import shlex
 import signal
 from dataclasses import dataclass
 
+from marathon.agents.base import Outcome
 from marathon.core.decide import Finish, Gate, Halt, Move, RunSession, Wait, next_step
 from marathon.core.events import Told
 from marathon.core.journal import Progress
@@ -42,6 +43,7 @@ class Runner:
     def run(self, earlier_mailbox: Mailbox | None = None) -> int:
         """The exit code. Interrupted is raised through: the state is saved at every step."""
         self._recover(earlier_mailbox)
+        self.gatekeeper.take_waiting_verdict()
         while True:
             if self.stops.asked():
                 self._tell(f"Stopped on request; everything is saved. To go on: {self.shop.resume}")
@@ -74,7 +76,7 @@ class Runner:
             phase = current(self.shop.definitions, self.progress.position)
         except WorkflowInvalid:
             return
-        observe(self.shop, self.progress, phase, "lost", cause="the runner was killed", mailbox=earlier_mailbox)
+        observe(self.shop, self.progress, phase, Outcome("lost", "the runner was killed"), mailbox=earlier_mailbox)
         if earlier_mailbox is not None:
             earlier_mailbox.remove()
 

@@ -12,20 +12,22 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from marathon.agents.base import Agent
+from marathon.agents.base import Agent, Host, Outcome
 from marathon.core.decide import RunSession, phase_ids
-from marathon.core.events import Output, SessionBegan, SessionOver, Sink, Ticked, Told
-from marathon.core.journal import Progress
+from marathon.core.events import SessionBegan, SessionOver, Sink, Told
+from marathon.core.journal import Progress, Steer
 from marathon.core.prompt import Briefing, build_prompt
-from marathon.core.records import Ending, Proposal, Record, SessionEnded, SessionStarted, SteerTaken, WaitAsked
+from marathon.core.records import Proposal, Record, SessionEnded, SessionStarted, SteerTaken, Usage, WaitAsked
 from marathon.core.state import DONE, StateInvalid, TaskState, utc
 from marathon.core.text import clean
+from marathon.core.wait import Now
 from marathon.core.workflow import Definitions, Phase, advance, current
 from marathon.disk.files import write_atomic
 from marathon.disk.mailbox import Mailbox
 from marathon.disk.task import Task
-from marathon.errors import AgentUnavailable, TaskInvalid
-from marathon.process.child import Command, StartFailed, run
+from marathon.errors import TaskInvalid
+from marathon.process.child import Exit, run
+from marathon.process.clock import moment
 from marathon.process.signals import Signals
 from marathon.process.worktree import changed_since
 
@@ -48,16 +50,20 @@ class Workshop:
     signals: Signals
     emit: Sink
     record: Callable[[Record], Progress]
+    progress: Callable[[], Progress]
     clock: Callable[[], datetime]
     stop_now: Callable[[], bool]
     lock_fd: int
     timeout: float
+    attended: bool = False
+    start: Callable[..., Exit] = run
+    now: Callable[[], Now] = moment
 
 
-def take_steering(shop: Workshop, progress: Progress) -> Progress:
-    """Move steering out of the inbox: into the journal first, then the file may go."""
+def take_steering(shop: Workshop, progress: Progress, *, between: bool = False) -> Progress:
+    """Move steering out of the inbox: into the journal first, then the file may go; some is for between sessions."""
     for message in shop.task.inbox.messages():
-        if message.kind == "steer":
+        if message.kind == "steer" and (between or not message.later):
             if message.id not in {steer.id for steer in progress.steer}:
                 progress = shop.record(SteerTaken(id=message.id, text=message.text))
             shop.task.inbox.remove(message.id)
@@ -78,16 +84,16 @@ def update_state(shop: Workshop, phase: str, iteration: int, **changes: Any) -> 
 def run_session(shop: Workshop, progress: Progress, step: RunSession) -> Progress:
     """Start the agent, stream what it says, record how it ended."""
     task, phase = shop.task, step.phase
-    progress = take_steering(shop, progress)
+    progress = take_steering(shop, progress, between=True)
     iteration = progress.iteration + 1
     human, human_mark = task.new_from_human(progress.delivered)
     now = shop.clock()
-    shop.mailbox.write(_mail(shop, phase.id, iteration, progress, now))
+    log = str(task.session_path(progress.run, "events", iteration, "jsonl"))
+    shop.mailbox.write(_mail(shop, phase.id, iteration, progress, now, log))
     update_state(shop, phase.id, iteration, state="running", note=None)
     prompt = task.session_path(progress.run, "prompts", iteration, "md")
     text = build_prompt(_briefing(shop, progress, step, iteration, human, bool(human_mark.size)))
     write_atomic(prompt, text.encode("utf-8", "replace"), durable=False)
-    log = str(task.session_path(progress.run, "events", iteration, "jsonl"))
     progress = shop.record(
         SessionStarted(
             iteration=iteration,
@@ -99,23 +105,22 @@ def run_session(shop: Workshop, progress: Progress, step: RunSession) -> Progres
             guidance=list(step.guidance),
         )
     )
-    shop.emit(SessionBegan(progress.run, iteration, phase.id, phase.emoji, shop.agent.name, log))
+    kept_log = "" if shop.agent.keeps_log else log
+    shop.emit(SessionBegan(progress.run, iteration, phase.id, phase.emoji, shop.agent.name, kept_log))
     before, began = task.artifacts_mark(), time.time()
-    ending, cause, seconds = _run_agent(shop, progress, phase.id, prompt)
+    outcome = shop.agent.run(_host(shop, progress, phase.id, prompt))
     if not task.exists():
         raise TaskInvalid(f"{shop.shown} was removed while the marathon ran. The agent was stopped.")
     changed = before != task.artifacts_mark() or changed_since(shop.project, began, task.folder)
-    return observe(shop, progress, phase, ending, cause=cause, seconds=seconds, changed=changed, began=now)
+    return observe(shop, progress, phase, outcome, changed=changed, began=now)
 
 
 def observe(
     shop: Workshop,
     progress: Progress,
     phase: Phase,
-    ending: Ending,
+    outcome: Outcome,
     *,
-    cause: str = "",
-    seconds: float = 0,
     changed: bool = True,
     began: datetime | None = None,
     mailbox: Mailbox | None = None,
@@ -126,15 +131,20 @@ def observe(
     output: Literal["fresh", "stale", "missing"] = "fresh" if mark != progress.round_mark else "stale"
     mail = (mailbox or shop.mailbox).read()
     ended = SessionEnded(
-        ending=ending,
-        cause=clean(cause),
-        seconds=round(seconds, 3),
+        ending=outcome.ending,
+        cause=clean(outcome.cause),
+        seconds=round(outcome.seconds, 3),
         proposal=proposal,
         invalid=invalid,
         output=output if mark else "missing",
         changed=changed,
         wait=_wait_asked(mail),
         question=_text(mail.get("feedbackQuestion")),
+        usage=outcome.usage,
+        stopReason=outcome.stop_reason,
+        permanent=outcome.permanent,
+        retry_after=outcome.retry_after,
+        steered=list(outcome.steered),
     )
     facts: dict[str, Any] = {
         "run": progress.run,
@@ -147,54 +157,46 @@ def observe(
     }
     shop.task.write_iteration(progress.run, progress.iteration, facts)
     progress = shop.record(ended)
-    shop.emit(SessionOver(progress.iteration, phase.id, ending, ended.cause, seconds))
+    used = outcome.usage or Usage()
+    shop.emit(
+        SessionOver(
+            progress.iteration,
+            phase.id,
+            ended.ending,
+            ended.cause,
+            outcome.seconds,
+            turns=used.turns,
+            tokens=used.tokens,
+            cost=used.cost,
+        )
+    )
     return progress
 
 
-def _run_agent(shop: Workshop, progress: Progress, phase: str, prompt: Path) -> tuple[Ending, str, float]:
-    launch = shop.agent.launch(prompt)
-    last_words = ""
+def _host(shop: Workshop, progress: Progress, phase: str, prompt: Path) -> Host:
+    def new_steering() -> list[Steer]:
+        known = {steer.id for steer in shop.progress().steer}
+        return [steer for steer in take_steering(shop, shop.progress()).steer if steer.id not in known]
 
-    def on_output(stream: str, line: bytes, complete: bool) -> None:
-        nonlocal last_words
-        text = line.decode("utf-8", "replace")
-        last_words = text if text.strip() else last_words
-        shop.emit(Output(stream, text, complete))
+    def steer(text: str, for_next_session: bool) -> Steer | None:
+        message = shop.task.inbox.put("steer", text=text, later=for_next_session)
+        return None if for_next_session else next((one for one in new_steering() if one.id == message), None)
 
-    def on_tick() -> bool:
-        shop.emit(Ticked())
-        return shop.stop_now()
-
-    stdin = os.open(prompt, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        exit = run(
-            Command(
-                launch.argv,
-                shop.project,
-                _environment(shop, progress, phase, prompt),
-                stdin=None if launch.terminal else stdin,
-                terminal=launch.terminal,
-                inherit=(shop.lock_fd,),
-            ),
-            signals=shop.signals,
-            on_output=on_output,
-            on_tick=on_tick,
-            on_interrupt=lambda: shop.emit(
-                Told("Ctrl+C again within 2 seconds stops the agent and quits; the state is saved.", "warning")
-            ),
-            on_resume=lambda: shop.emit(Ticked()),
-            timeout=shop.timeout or None,
-        )
-    except StartFailed as error:
-        raise AgentUnavailable(
-            f"Could not start {launch.argv[0]!r}: {error.strerror}. Check the program's name."
-        ) from error
-    finally:
-        os.close(stdin)
-    if exit.swept and exit.reason == "exited":
-        shop.emit(Told(f"{exit.swept} process(es) the agent had left running were ended.", "warning"))
-    ending, cause = shop.agent.ending(exit, last_words)
-    return ending, cause, exit.seconds
+    return Host(
+        project=shop.project,
+        prompt=prompt,
+        env=_environment(shop, progress, phase, prompt),
+        lock_fd=shop.lock_fd,
+        signals=shop.signals,
+        emit=shop.emit,
+        stop_now=shop.stop_now,
+        timeout=shop.timeout or None,
+        start=shop.start,
+        attended=shop.attended,
+        mail=shop.mailbox.read,
+        new_steering=new_steering,
+        steer=steer,
+    )
 
 
 def _briefing(
@@ -234,7 +236,7 @@ def _environment(shop: Workshop, progress: Progress, phase: str, prompt: Path) -
     return environ
 
 
-def _mail(shop: Workshop, phase: str, iteration: int, progress: Progress, now: datetime) -> dict[str, Any]:
+def _mail(shop: Workshop, phase: str, iteration: int, progress: Progress, now: datetime, log: str) -> dict[str, Any]:
     return {
         "runnerId": shop.runner,
         "taskDir": str(shop.task.folder),
@@ -243,6 +245,9 @@ def _mail(shop: Workshop, phase: str, iteration: int, progress: Progress, now: d
         "startedAt": utc(now),
         "phase": phase,
         "iteration": iteration,
+        "run": progress.run,
+        "eventsFile": log if shop.agent.keeps_log else None,
+        "costBefore": progress.usage.cost,
         "steer": [steer.text for steer in progress.steer],
         "waitSeconds": None,
         "waitReason": None,

@@ -9,8 +9,7 @@ import time
 from marathon.core.decide import Wait
 from marathon.core.events import Waiting
 from marathon.core.records import WaitEnded, WaitStarted
-from marathon.core.wait import Now, left, wait_record
-from marathon.process.clock import boot_id, since_boot
+from marathon.core.wait import carried_over, left, wait_record
 from marathon.process.keys import Keys
 from marathon.process.signals import ENDING, Interrupted, Signals
 from marathon.runner.ledger import Ledger
@@ -22,8 +21,12 @@ LOOK_EVERY = 1.0
 
 def wait(shop: Workshop, ledger: Ledger, step: Wait, stops: Stops, *, keys: bool) -> None:
     """Record the deadline; or, once it is recorded, count down to it."""
+    now = shop.now()
     if step.started is None:
-        ledger.record(wait_record(step.kind, step.seconds, step.reason, _now()))
+        ledger.record(wait_record(step.kind, step.seconds, step.reason, now))
+        return
+    if step.started.boot != now.boot:
+        ledger.record(carried_over(step.started, now))
         return
     reason = f"waiting: {step.reason}" if step.kind == "agent" else f"the agent failed ({step.reason}); trying again"
     early = _count_down(shop, step.started, reason, stops, keys)
@@ -35,7 +38,7 @@ def _count_down(shop: Workshop, started: WaitStarted, reason: str, stops: Stops,
     """True if a key ended it early."""
     first = True
     with Keys() if keys else contextlib.nullcontext() as pressed:
-        while (seconds := left(started, _now())) > 0 and not stops.asked():
+        while (seconds := left(started, shop.now())) > 0 and not stops.asked():
             shop.emit(Waiting(reason, seconds, first, skippable=keys))
             first = False
             patience = min(LOOK_EVERY, seconds)
@@ -53,7 +56,3 @@ def _pause(seconds: float, signals: Signals) -> None:
             for signum in signals.take():
                 if signum in ENDING:
                     raise Interrupted(signum)
-
-
-def _now() -> Now:
-    return Now(time.time(), boot_id(), since_boot())

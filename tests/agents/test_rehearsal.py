@@ -66,9 +66,7 @@ def demo(tmp_path: Path) -> Path:
     return unpack(tmp_path / "demo")
 
 
-def run(
-    task: Path, phase: str, prompt: str = "", iteration: int = 1, **extra: str
-) -> subprocess.CompletedProcess[str]:
+def run(task: Path, phase: str, prompt: str = "", iteration: int = 1, **extra: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {
         "PYTHONPATH": str(CHECKOUT),
         "MARATHON_TASK_DIR": str(task),
@@ -141,9 +139,7 @@ def project_tests(project: Path) -> str:
 
 def gaps(project: Path) -> Iterator[str]:
     for path in project.rglob("*.py"):
-        names = [
-            node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)
-        ]
+        names = [node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
         if "tests" not in path.parts:
             yield from undocumented(path.read_text(), names)
 
@@ -173,9 +169,7 @@ def test_the_demo_works_without_git(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_whole_marathon_over_the_demo(demo: Path) -> None:
     project = demo.parents[2]
-    (demo / "STATE.json").write_text(
-        json.dumps({"state": "running", "phase": "research", "mine": {"a": [1]}})
-    )
+    (demo / "STATE.json").write_text(json.dumps({"state": "running", "phase": "research", "mine": {"a": [1]}}))
 
     assert "reading textkit/words.py (38 lines)" in did(demo, "research").splitlines()
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", str(state(demo)["updatedAt"]))
@@ -241,10 +235,7 @@ def test_another_project_without_tests_is_served_too(tmp_path: Path, repository:
     assert "`broken.py` cannot be parsed" in (task / "research.md").read_text()
     assert "a test for `wipe`: calling it may do more than compute" in (task / "plan.md").read_text()
     assert (
-        undocumented(
-            (project / "shop/money.py").read_text(), ["total", "wipe", "Basket.add_item", "Basket.size"]
-        )
-        == []
+        undocumented((project / "shop/money.py").read_text(), ["total", "wipe", "Basket.add_item", "Basket.size"]) == []
     )
     assert "self.assertEqual(total([3, 1, 2]), 6)" in (project / "tests/test_money_total.py").read_text()
     assert "Ran 3 tests" in project_tests(project)
@@ -253,6 +244,20 @@ def test_another_project_without_tests_is_served_too(tmp_path: Path, repository:
     if repository:
         assert git(project, "log", "--format=%s").count("rehearsal: ") == 2
         assert git(project, "status", "--porcelain").split() == ["??", "docs/"]
+
+
+def test_what_the_instructions_put_off_limits_is_not_planned_for(tmp_path: Path) -> None:
+    files = {"money.py": SHOP, "many.py": "".join(f"def part_{n}(a):\n    a.go()\n" for n in range(45))}
+    task = project_with(tmp_path / "shop", files)
+    (task / "instructions.md").write_text(INSTRUCTIONS + "\n## Constraints\n\n- Do not change `money.py`.\n")
+    did(task, "research")
+    did(task, "plan")
+    plan = (task / "plan.md").read_text()
+    assert "Off limits, by the instructions: `money.py`." in (task / "research.md").read_text()
+    assert [step for step in unticked(task) if "money.py" in step] == []
+    assert "- `total` in `money.py`: to be left alone" in plan
+    assert len(re.findall(r"`part_\d+`", unticked(task)[0])) == 20
+    assert re.search(r"^- and \d+ more of these\.$", plan, re.MULTILINE)
 
 
 def test_a_project_of_texts_is_tidied_and_listed(tmp_path: Path) -> None:
@@ -277,9 +282,7 @@ def test_feedback_steering_and_answers_are_heeded_in_what_is_written(demo: Path)
     project = demo.parents[2]
     did(demo, "research", quoted("New from the human", "Leave textkit/cli.py alone.", "Think of ducks."))
     research = (demo / "research.md").read_text()
-    assert (
-        "- feedback: “Leave textkit/cli.py alone.” → left alone from here on: `textkit/cli.py`." in research
-    )
+    assert "- feedback: “Leave textkit/cli.py alone.” → left alone from here on: `textkit/cli.py`." in research
     assert "- feedback: “Think of ducks.” → names nothing that is in this project" in research
     assert "not from anybody" not in research
 
@@ -347,9 +350,7 @@ def test_a_plan_edited_by_the_human_is_followed(demo: Path) -> None:
     did(demo, "research")
     did(demo, "plan")
     plan = (demo / "plan.md").read_text()
-    plan = plan.replace("`render`, `main`", "`main`").replace(
-        "## Chunk 2", "- [ ] 9. Make coffee.\n\n## Chunk 2"
-    )
+    plan = plan.replace("`render`, `main`", "`main`").replace("## Chunk 2", "- [ ] 9. Make coffee.\n\n## Chunk 2")
     (demo / "plan.md").write_text(plan)
     did(demo, "implement")
     did(demo, "implement")
@@ -404,9 +405,7 @@ def test_edits_of_a_session_cut_short_are_committed_by_the_next(demo: Path) -> N
     did(demo, "research")
     did(demo, "plan")
     words = project / "textkit" / "words.py"
-    words.write_text(
-        document(words.read_text(), ["count_words", "longest_word", "slug", "shorten", "initials"])
-    )
+    words.write_text(document(words.read_text(), ["count_words", "longest_word", "slug", "shorten", "initials"]))
     did(demo, "implement")
     assert git(project, "status", "--porcelain").split() == ["??", "docs/"]
     assert "Return the initials of text" in git(project, "show", "HEAD:textkit/words.py")
@@ -415,9 +414,7 @@ def test_edits_of_a_session_cut_short_are_committed_by_the_next(demo: Path) -> N
 def test_an_edit_that_breaks_the_tests_is_taken_back(tmp_path: Path) -> None:
     picky = "import unittest\nimport tool\n\n\nclass T(unittest.TestCase):\n    def test_bare(self):\n"
     picky += "        self.assertIsNone(tool.bare.__doc__)\n"
-    task = project_with(
-        tmp_path / "picky", {"tool.py": "def bare():\n    pass\n", "tests/test_tool.py": picky}
-    )
+    task = project_with(tmp_path / "picky", {"tool.py": "def bare():\n    pass\n", "tests/test_tool.py": picky})
     did(task, "research")
     did(task, "plan")
     did(task, "implement")
@@ -517,9 +514,7 @@ def test_a_docstring_is_put_where_it_belongs(before: str, after: str) -> None:
 def test_a_long_description_breaks_into_lines() -> None:
     names = ", ".join(f"argument_number_{number}=None" for number in range(6))
     source = document(f"class A:\n    def is_so(self, that, {names}): ...\n", ["A.is_so"])
-    assert (
-        '        """Tell whether that is so.\n\n        Given argument_number_0 (None by default), ' in source
-    )
+    assert '        """Tell whether that is so.\n\n        Given argument_number_0 (None by default), ' in source
     assert undocumented(source, ["A.is_so"]) == []
 
 

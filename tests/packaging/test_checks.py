@@ -42,12 +42,9 @@ def test_steps_arguments_and_exit_codes(small: Path, tmp_path: Path) -> None:
     assert good.returncode == 0, good.stdout + good.stderr
     assert steps(good) == everything
 
-    failing = start(small / "bin" / "test", cwd=tmp_path)
-    assert failing.returncode == 1
-    assert "pytest failed (exit 1)" in failing.stderr
-
     nothing_collected = start(small / "bin" / "test", "-k", "no_such_name", cwd=tmp_path)
     assert nothing_collected.returncode == 5
+    assert "pytest failed (exit 5)" in nothing_collected.stderr
 
     (small / "marathon" / "untidy.py").write_text("answer   = 42\n")
     untidy = start(small / "bin" / "test", cwd=tmp_path)

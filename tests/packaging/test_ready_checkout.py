@@ -45,7 +45,9 @@ def test_changed_pins_are_installed_once(tmp_path: Path) -> None:
 
 def test_pip_failing_is_one_sentence_with_the_log_and_the_next_step(tmp_path: Path) -> None:
     checkout = quick_checkout(tmp_path / "checkout")
-    (checkout / "requirements.txt").write_text("click==0.0.0\n")
+    pins = checkout / "requirements.txt"
+    working_pins = pins.read_text()
+    pins.write_text("click==0.0.0\n")
     script = checkout / "bin" / "pi-marathon"
     done = start(script, "--help", cwd=tmp_path, PIP_NO_INDEX="1")
     assert (done.returncode, done.stdout) == (1, "")
@@ -55,6 +57,10 @@ def test_pip_failing_is_one_sentence_with_the_log_and_the_next_step(tmp_path: Pa
     log = checkout / ".venv.log"
     assert str(log) in sentence
     assert "click==0.0.0" in log.read_text()
+
+    pins.write_text(working_pins)
+    again = start(script, "--help", cwd=tmp_path, PIP_NO_INDEX="1")
+    assert (again.returncode, again.stderr) == (0, "")
 
 
 def test_a_venv_that_is_not_ours_is_never_deleted(tmp_path: Path) -> None:

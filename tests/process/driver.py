@@ -39,6 +39,10 @@ def alive(pid: int) -> bool:
     return process is not None and not process.gone
 
 
+def children() -> set[tuple[int, int]]:
+    return {process.identity for process in tree.everybody() if process.parent == os.getpid()}
+
+
 def marked(mark: str) -> list[tree.Process]:
     return tree.find_by_environ("MARATHON_TEST_MARK", mark)
 
@@ -211,8 +215,8 @@ def on_pty(argv: list[str], **env: str) -> Iterator[Pty]:
 
 
 @contextlib.contextmanager
-def shell() -> Iterator[Pty]:
+def shell(**env: str) -> Iterator[Pty]:
     """An interactive shell with job control."""
-    with on_pty(["bash", "--norc", "--noprofile", "-i"]) as terminal:
+    with on_pty(["bash", "--norc", "--noprofile", "-i"], **env) as terminal:
         terminal.expect(b"$ ")
         yield terminal

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import termios
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,11 @@ def main() -> None:
     log = os.open(spec["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
     def note(event: str, **details: Any) -> None:
-        os.write(log, json.dumps({"event": event, **details}).encode() + b"\n")
+        os.write(
+            log,
+            json.dumps({"event": event, "at": time.clock_gettime(time.CLOCK_BOOTTIME), **details}).encode()
+            + b"\n",
+        )
 
     def say(event: str) -> None:
         note(event)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import fcntl
 import os
 import signal
 import sys
@@ -12,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from marathon.process.child import StartFailed
-from tests.process.driver import Session, alive, marked
+from tests.process.driver import Session, alive, children, marked
 
 
 def test_output_and_exit_code_arrive(session: Session) -> None:
@@ -170,12 +172,12 @@ def test_an_exception_in_a_callback_ends_the_tree_and_comes_out(session: Session
 
 
 def test_three_hundred_sessions_leave_no_zombie_and_no_open_file(session: Session) -> None:
+    before = children()
     files = len(os.listdir("/proc/self/fd"))
     for number in range(300):
         assert session.run("true" if number % 2 else "false").exit.code == (number + 1) % 2
     assert len(os.listdir("/proc/self/fd")) == files
-    with pytest.raises(ChildProcessError):
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    assert children() <= before
 
 
 def test_our_other_children_are_left_alone(session: Session) -> None:
@@ -187,3 +189,29 @@ def test_our_other_children_are_left_alone(session: Session) -> None:
     finally:
         os.kill(other, signal.SIGKILL)
         os.waitpid(other, 0)
+
+
+def test_an_inherited_lock_is_held_as_long_as_anything_of_the_session_lives(
+    session: Session, tmp_path: Path
+) -> None:
+    path = tmp_path / "lock"
+
+    def free() -> bool:
+        with path.open() as other, contextlib.suppress(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        return False
+
+    lock = os.open(path, os.O_CREAT | os.O_RDWR)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    seen: list[bool] = []
+
+    def let_go(line: bytes) -> None:
+        os.close(lock)
+        seen.append(free())
+
+    session.on_line = let_go
+    script = f"import os, time; os.close({lock}); print('closed', flush=True); time.sleep(0.3)"
+    assert session.py(script, inherit=(lock,)).text() == b"closed"
+    assert seen == [False]
+    assert free()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from marathon.process import tree
-from tests.process.driver import Log, Session, environment, harness, marked, until
+from tests.process.driver import Log, Session, children, environment, harness, marked, until
 
 # Daemons in sessions of their own: born of a double fork, one deaf to TERM, one standing still.
 FAMILY = """
@@ -21,7 +21,7 @@ setsid sh -c 'sleep 61 & wait' &
 setsid sh -c "trap '' TERM; touch deaf; while :; do sleep 0.1; done" &
 setsid sh -c 'touch still; kill -STOP $$' &
 until [ -e deaf ] && [ -e still ]; do sleep 0.02; done
-echo ready
+echo ready $$
 """
 
 
@@ -59,13 +59,13 @@ def test_somebody_outside_the_tree_who_holds_the_pipe_does_not_hold_us(session: 
 
 
 def test_a_killed_guardian_takes_the_tree_with_it(session: Session) -> None:
+    before = children()
     session.on_line = lambda line: os.kill(int(line), signal.SIGKILL) if line.isdigit() else None
     ran = session.sh(FAMILY + "echo $PPID; sleep 60")
     assert left(session.mark) == []
     assert (ran.exit.signal, ran.exit.reason) == (signal.SIGKILL, "exited")
     assert ran.exit.swept >= 4
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert children() <= before
 
 
 def test_a_stopped_guardian_is_woken(session: Session) -> None:
@@ -106,6 +106,19 @@ def test_a_runner_killed_by_nine_takes_everything_with_it(
 ) -> None:
     child, _, mark = runner
     assert len(left(mark)) >= 6
+    child.kill()
+    child.wait()
+    until(lambda: not left(mark), "the tree is gone with its runner", 10)
+
+
+def test_a_runner_that_dies_with_reports_unread_takes_everything_with_it(
+    runner: tuple[subprocess.Popen[bytes], Log, str],
+) -> None:
+    child, log, mark = runner
+    child.send_signal(signal.SIGSTOP)
+    agent = int(log.wait("output")["line"].split()[1])
+    os.kill(agent, signal.SIGKILL)
+    until(lambda: tree.identity(agent) is None, "the agent is reaped and reported")
     child.kill()
     child.wait()
     until(lambda: not left(mark), "the tree is gone with its runner", 10)

@@ -30,8 +30,15 @@ def start_tui(terminal: Pty) -> int:
 
 def assert_as_before(terminal: Pty, log: Log) -> None:
     terminal.expect(RESET)
-    assert log.wait("terminal") == {"event": "terminal", "cooked": True, "foreground": True}
+    after = log.wait("terminal")
+    assert after["cooked"]
+    assert after["foreground"]
     assert terminal.wait() == 0
+
+
+def to_shell(terminal: Pty) -> None:
+    terminal.expect(b"Stopped")
+    terminal.expect(b"$ ")
 
 
 def type_in(terminal: Pty, argv: list[str]) -> None:
@@ -85,18 +92,24 @@ def test_the_agent_hears_that_the_window_was_resized(log: Log) -> None:
         terminal.expect(b"<33x77>")
 
 
-@pytest.mark.parametrize("lent", [False, True])
-def test_one_interrupt_is_told_and_the_agent_decides(log: Log, lent: bool) -> None:
-    with on_pty(harness(log.path, *COOKED, terminal=lent)) as terminal:
-        _ = terminal.expect(b"<on>") if lent else log.wait("output")
+def test_one_interrupt_is_told_and_a_headless_agent_goes_on(log: Log) -> None:
+    with on_pty(harness(log.path, *COOKED)) as terminal:
+        log.wait("output")
         terminal.send(b"\x03")
         terminal.expect(b"<interrupt>")
-        if lent:
-            terminal.expect(b"caught")
-            terminal.send(b"still here\n")
-            terminal.expect(b"<still here>")
+        assert [event["line"] for event in log.events("output")] == ["<on>"]
         assert not log.events("exit")
-        assert not [line for line in log.events("output") if line["line"] == "caught"]
+
+
+def test_one_interrupt_goes_to_the_agent_on_the_terminal_and_it_decides(log: Log) -> None:
+    with on_pty(harness(log.path, *COOKED, terminal=True)) as terminal:
+        terminal.expect(b"<on>")
+        terminal.send(b"\x03")
+        log.wait("interrupt")
+        terminal.expect(b"caught")
+        terminal.send(b"still here\n")
+        terminal.expect(b"<still here>")
+        assert not log.events("exit")
 
 
 @pytest.mark.parametrize("lent", [False, True])
@@ -140,8 +153,7 @@ def test_ctrl_z_returns_to_the_shell_and_fg_to_a_cooked_agent(log: Log) -> None:
         terminal.expect(b"<on>\r\n")
         agent = terminal.foreground()
         terminal.send(b"\x1a")
-        terminal.expect(b"Stopped")
-        terminal.expect(b"$ ")
+        to_shell(terminal)
         terminal.send(b"echo $((6*7))\n")
         terminal.expect(b"42")
         terminal.send(b"fg\n")
@@ -157,8 +169,7 @@ def test_a_suspended_full_screen_agent_gets_its_modes_back(log: Log) -> None:
         start_tui(terminal)
         terminal.send(b"z")
         terminal.expect(RESET)
-        terminal.expect(b"Stopped")
-        terminal.expect(b"$ ")
+        to_shell(terminal)
         terminal.send(b"fg\n")
         terminal.expect(b"<again>")
         assert not terminal.cooked()
@@ -174,12 +185,12 @@ def test_ctrl_z_stops_a_headless_agent_and_the_clock(log: Log) -> None:
     beating = f"setsid sh -c 'while :; do echo . >>{beat}; sleep 0.02; done' &"
     script = f"{beating} until [ -e {beat}.end ]; do sleep 0.02; done"
     with shell() as terminal:
-        type_in(terminal, harness(log.path, "sh", "-c", script, timeout=4.0))
+        type_in(terminal, harness(log.path, "sh", "-c", script))
         until(beat.exists, "the grandchild beats")
         terminal.send(b"\x1a")
-        terminal.expect(b"Stopped")
+        to_shell(terminal)
         size = beat.stat().st_size
-        terminal.send(b"sleep 4.5; echo $((6*7))\n")
+        terminal.send(b"sleep 1; echo $((6*7))\n")
         terminal.expect(b"42")
         assert beat.stat().st_size == size
         terminal.send(b"fg\n")
@@ -188,8 +199,9 @@ def test_ctrl_z_stops_a_headless_agent_and_the_clock(log: Log) -> None:
         Path(f"{beat}.end").touch()
         terminal.expect(b"<end>")
     ended = log.wait("exit")
-    assert (ended["reason"], ended["swept"]) == ("exited", 2)
-    assert ended["seconds"] < 4
+    assert ended["reason"] == "exited"
+    assert ended["swept"] >= 1
+    assert ended["seconds"] <= ended["at"] - log.wait("runner")["at"] - 1
 
 
 def test_a_suspended_runner_can_be_ended_from_the_shell(log: Log) -> None:
@@ -197,7 +209,7 @@ def test_a_suspended_runner_can_be_ended_from_the_shell(log: Log) -> None:
         type_in(terminal, harness(log.path, *TUI, terminal=True, grace=1.0))
         agent = start_tui(terminal)
         terminal.send(b"z")
-        terminal.expect(b"Stopped")
+        to_shell(terminal)
         terminal.send(b"kill %1\n")
         assert log.wait("exit")["reason"] == "terminated"
         assert not alive(agent)
@@ -210,7 +222,7 @@ def test_in_the_background_it_waits_to_be_brought_forward(log: Log) -> None:
         type_in(terminal, harness(log.path, *COOKED, terminal=True))
         terminal.expect(b"<on>\r\n")
         terminal.send(b"\x1a")
-        terminal.expect(b"Stopped")
+        to_shell(terminal)
         terminal.send(b"bg\n")
         terminal.expect(b"bg\r\n")
         terminal.send(b"sleep 0.3; jobs\n")
@@ -224,13 +236,17 @@ def test_in_the_background_it_waits_to_be_brought_forward(log: Log) -> None:
 
 
 def test_a_runner_stopped_without_asking_finds_its_agent_again(log: Log) -> None:
+    go = log.path.with_name("go")
+    script = f"echo '<on>'; until [ -e {go} ]; do sleep 0.02; done; read line; echo \"<$line>\""
     with shell() as terminal:
-        type_in(terminal, harness(log.path, *COOKED, terminal=True))
+        type_in(terminal, harness(log.path, "sh", "-c", script, terminal=True))
         terminal.expect(b"<on>\r\n")
+        agent = terminal.foreground()
         os.kill(log.wait("runner")["pid"], signal.SIGSTOP)
-        terminal.expect(b"Stopped")
+        to_shell(terminal)
         terminal.send(b"fg\n")
-        terminal.expect(b"fg\r\n")
+        until(lambda: terminal.foreground() == agent, "the agent has the terminal again")
+        go.touch()
         terminal.send(b"hello\n")
         terminal.expect(b"<hello>")
 

@@ -1,0 +1,21 @@
+"""How often everything is measured: in full, or just often enough to see that it works."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Counts:
+    starts: int  # of each command
+    lists: int  # of each length
+    blocks: int  # the runner, the bash loop and the durable writes take turns
+    sessions: int  # of a block
+    writes: int  # durable ones of a block
+    warm_up: int  # sessions before memory is looked at first
+    marathon: int  # sessions until it is looked at last
+    tasks: int  # in the long list
+
+
+FULL = Counts(starts=21, lists=15, blocks=5, sessions=41, writes=40, warm_up=50, marathon=1000, tasks=1000)
+QUICK = Counts(starts=2, lists=2, blocks=1, sessions=5, writes=5, warm_up=3, marathon=8, tasks=20)

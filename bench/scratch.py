@@ -1,0 +1,85 @@
+"""A throw-away project on disk, and the ways to start pi-marathon in it. Nothing outside of it is touched."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+AGENTS = Path(__file__).resolve().parent / "agents"
+LIMIT_REACHED = 4
+
+BARE = (sys.executable, "-c", "pass")
+DIRECT = (sys.executable, "-P", "-m", "marathon")
+LAUNCHER = (str(ROOT / "bin" / "pi-marathon"),)
+
+
+@dataclass(frozen=True)
+class Scratch:
+    project: Path
+    notes: list[str] = field(default_factory=list)  # what could not be measured, and why
+
+    def environment(self, **more: str) -> dict[str, str]:
+        return {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "LC_ALL": "C.UTF-8",
+            "HOME": str(self.project / "home"),
+            "PYTHONPATH": str(ROOT),
+            **more,
+        }
+
+    def run(self, argv: Sequence[str], code: int = 0, **more: str) -> None:
+        """A command to its end; another exit code than the one expected is an error."""
+        done = subprocess.run(
+            argv,
+            cwd=self.project,
+            env=self.environment(**more),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+        if done.returncode != code:
+            raise RuntimeError(f"{' '.join(argv)}: exit {done.returncode}\n{done.stdout.decode(errors='replace')}")
+
+    def new_task(self, name: str, state: str | None = None) -> Path:
+        task = self.project / name
+        task.mkdir(parents=True)
+        (task / "instructions.md").write_text("# Be measured\n")
+        if state:
+            (task / "STATE.json").write_text(state)
+        return task
+
+    def finished_task(self, name: str) -> Path:
+        """Research, plan, three chunks and a result, by the real runner."""
+        task = self.new_task(name)
+        self.run([*DIRECT, *marathon_args(name, 0), "--auto-approve", "--", "bash", str(AGENTS / "whole.sh")])
+        return task
+
+    def chunk_marathon(self, name: str, sessions: int, script: str, *args: str) -> list[str]:
+        """The command line of a marathon of that many sessions of implement; it ends with LIMIT_REACHED."""
+        self.new_task(name, '{"state": "running", "phase": "implement"}')
+        return [*DIRECT, *marathon_args(name, sessions), "--", "bash", str(AGENTS / script), *args]
+
+
+def marathon_args(task: str, sessions: int) -> list[str]:
+    return ["--task", task, "--agent", "command", "--max-iterations", str(sessions)]
+
+
+def fastest(scratch: Scratch, commands: Mapping[str, Sequence[str]], times: int) -> dict[str, float]:
+    """Seconds of each command's fastest start. They take turns, so that whatever else runs meets all alike.
+
+    The fastest, because all that other work can do to a start is to make it slower.
+    """
+    taken: dict[str, list[float]] = {name: [] for name in commands}
+    for _ in range(times):
+        for name, argv in commands.items():
+            began = time.perf_counter()
+            scratch.run(argv)
+            taken[name].append(time.perf_counter() - began)
+    return {name: min(seconds) for name, seconds in taken.items()}

@@ -1,0 +1,422 @@
+/**
+ * pi-marathon inside pi: the /marathon-* commands, the agent's two tools, and the end of a session in the terminal UI.
+ *
+ * The runner and this file talk through one JSON file, <states>/<MARATHON_RUNNER_ID>.json; while pi lives, only this
+ * side writes it. Imports from pi are types only, so that the same file loads in every pi from 0.74 on.
+ */
+import { randomBytes } from "node:crypto";
+import * as fs from "node:fs";
+import { homedir } from "node:os";
+import * as path from "node:path";
+import type { ExtensionAPI, ExtensionCommandContext, ExtensionContext } from "@earendil-works/pi-coding-agent";
+import { Type } from "typebox";
+
+type Fields = Record<string, any>;
+type Handler = (event: Fields, ctx: ExtensionContext) => void;
+
+const HELLO = "pi-marathon:loaded";
+const RUNNER_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/;
+const ESCAPE_KEY = /^\x1b(\[27[;:\d]*u)?$/;
+const CONTROL = /\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+const RECORDED = [
+  ...["agent_start", "message_end", "tool_execution_start", "tool_execution_end", "turn_end", "agent_end"],
+  ...["session_before_compact", "session_compact", "session_compact_failed", "agent_settled"],
+];
+
+export default function (pi: ExtensionAPI): void {
+  if (loadedTwice(pi)) return;
+  const state = runnerState();
+  const marathon = new Marathon(pi, state);
+  marathon.registerCommands();
+  if (!state) return;
+  // Started without a task, pi offers no tools: there is no marathon to wait or to ask in yet.
+  if (state.read()?.taskDir) registerTools(pi, state);
+  marathon.listen();
+}
+
+/** Two copies (installed by the user, given by the runner) would clash over the tools, and pi would not start. */
+function loadedTwice(pi: ExtensionAPI): boolean {
+  const question = { taken: false };
+  pi.events.emit(HELLO, question);
+  if (question.taken) return true;
+  const forget = pi.events.on(HELLO, (asked) => void ((asked as typeof question).taken = true));
+  pi.on("session_shutdown", () => forget());
+  return false;
+}
+
+// Files
+
+class RunnerState {
+  constructor(readonly id: string, readonly file: string) {}
+
+  read(): Fields | undefined {
+    try {
+      const value = JSON.parse(fs.readFileSync(this.file, "utf8"));
+      return value !== null && typeof value === "object" ? value : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** Change some fields and keep the rest, also those we do not know. */
+  update(changes: Fields): void {
+    const before = this.read();
+    if (!before) throw new Error("the runner of this session is gone; nothing was recorded");
+    writeWhole(this.file, `${JSON.stringify({ ...before, ...changes }, null, 2)}\n`);
+  }
+}
+
+function runnerState(): RunnerState | undefined {
+  const id = process.env.MARATHON_RUNNER_ID ?? "";
+  const folder = process.env.PI_MARATHON_STATES || path.join(homedir(), ".pi", "marathon-states");
+  return RUNNER_ID.test(id) ? new RunnerState(id, path.join(folder, `${id}.json`)) : undefined;
+}
+
+function writeWhole(file: string, text: string): void {
+  const temporary = path.join(path.dirname(file), `.${path.basename(file)}.${randomBytes(6).toString("hex")}.tmp`);
+  try {
+    fs.writeFileSync(temporary, text, { mode: 0o600, flag: "wx", flush: true });
+    fs.renameSync(temporary, file);
+  } catch (error) {
+    fs.rmSync(temporary, { force: true });
+    throw error;
+  }
+}
+
+let lastSent = 0n;
+
+/** A file per message, so that none overwrites another; names sort in the order they were sent. */
+function putInInbox(taskDir: string, message: Fields): void {
+  const now = BigInt(Date.now()) * 1_000_000n;
+  lastSent = now > lastSent ? now : lastSent + 1n;
+  const name = `${lastSent.toString().padStart(20, "0")}-${randomBytes(4).toString("hex")}.json`;
+  const body = { text: "", to: "", choice: "", phase: null, now: false, ...message };
+  fs.mkdirSync(inboxOf(taskDir), { recursive: true, mode: 0o700 });
+  writeWhole(path.join(inboxOf(taskDir), name), JSON.stringify(body));
+}
+
+function inboxOf(taskDir: string): string {
+  return path.join(taskDir, ".marathon", "inbox");
+}
+
+/** What is not hidden in a folder; nothing where it cannot be read. */
+function entriesOf(folder: string): fs.Dirent[] {
+  try {
+    return fs.readdirSync(folder, { withFileTypes: true }).filter((entry) => !entry.name.startsWith("."));
+  } catch {
+    return [];
+  }
+}
+
+// Task directories
+
+function isTask(folder: string): boolean {
+  return fs.existsSync(path.join(folder, "instructions.md"));
+}
+
+function typedFolder(typed: string, cwd: string): string {
+  const bare = typed.trim().replace(/^(["'])(.*)\1$/, "$2");
+  return path.resolve(cwd, bare.replace(/^~(?=$|\/)/, homedir()));
+}
+
+function subfolders(folder: string): string[] {
+  const folders = entriesOf(folder).filter((entry) => entry.isDirectory() && entry.name !== "node_modules");
+  return folders.map((entry) => entry.name);
+}
+
+/** Whether tasks lie below; looks into a limited number of folders, because it runs while the human types. */
+function leadsToTask(folder: string, depth: number, budget: { left: number }): boolean {
+  if (isTask(folder)) return true;
+  if (depth === 0 || budget.left-- <= 0) return false;
+  return subfolders(folder).some((name) => leadsToTask(path.join(folder, name), depth - 1, budget));
+}
+
+function completeFolder(prefix: string, cwd: string): { value: string; label: string }[] | null {
+  const typed = prefix.replace(/^["']/, "");
+  const parent = typed.slice(0, typed.lastIndexOf("/") + 1);
+  const folder = typedFolder(parent || ".", cwd);
+  const budget = { left: 2000 };
+  const found = subfolders(folder)
+    .filter((name) => name.startsWith(typed.slice(parent.length)) && leadsToTask(path.join(folder, name), 3, budget))
+    .map((name) => (isTask(path.join(folder, name)) ? name : `${name}/`));
+  return found.length > 0 ? found.map((label) => ({ value: parent + label, label })) : null;
+}
+
+// Words
+
+function plain(text: string): string {
+  return text.replace(CONTROL, "");
+}
+
+function because(error: unknown): string {
+  return plain(error instanceof Error ? error.message : String(error));
+}
+
+function duration(seconds: number): string {
+  if (seconds < 60) return `${Math.max(0, Math.floor(seconds))}s`;
+  const minutes = Math.floor(seconds / 60);
+  return minutes < 60 ? `${minutes}m` : `${Math.floor(minutes / 60)}h ${String(minutes % 60).padStart(2, "0")}m`;
+}
+
+function proposal(taskDir: string): string {
+  try {
+    const { state, phase, note } = JSON.parse(fs.readFileSync(path.join(taskDir, "STATE.json"), "utf8"));
+    return `${state}, ${phase}${note ? ` (${note})` : ""}`;
+  } catch (error) {
+    return `not readable: ${because(error)}`;
+  }
+}
+
+/** An event as a line of the events file: named as in pi's own streams, and no message in it twice. */
+function asLine(event: Fields): Fields {
+  const { type, reason, willRetry, aborted, errorMessage } = event;
+  if (type === "session_before_compact") return { type: "compaction_start", reason };
+  if (type === "session_compact_failed") return { type: "compaction_end", reason, willRetry, aborted, errorMessage };
+  if (type === "session_compact") {
+    return { type: "compaction_end", reason, willRetry, aborted: false, result: event.compactionEntry };
+  }
+  return type === "agent_end" || type === "turn_end" ? { type } : event;
+}
+
+// The agent's tools
+
+function registerTools(pi: ExtensionAPI, state: RunnerState): void {
+  const recorded = (then: string) => {
+    const text = `Recorded: ${then} If you have not done so, write STATE.json as "running" in this phase. Then stop.`;
+    return { content: [{ type: "text" as const, text }], details: undefined, terminate: true };
+  };
+  pi.registerTool({
+    name: "marathon_wait",
+    label: "Marathon wait",
+    description: "Ask for a pause before the next session, e.g. until CI is through. Ends this session.",
+    promptSnippet: "Pause the marathon for 1 to 60 minutes before its next session",
+    parameters: Type.Object({
+      minutes: Type.Number({ description: "1 to 60; fractions are allowed" }),
+      reason: Type.String({ description: "What is waited for" }),
+    }),
+    async execute(_id, { minutes, reason }) {
+      if (!(minutes >= 1 && minutes <= 60)) throw new Error(`minutes must be 1 to 60, not ${minutes}: not recorded`);
+      state.update({ waitSeconds: minutes * 60, waitReason: reason });
+      return recorded(`the next session starts in ${minutes} minutes.`);
+    },
+  });
+  pi.registerTool({
+    name: "human_feedback",
+    label: "Human feedback",
+    description: "Ask the human what only they can answer. Ends this session; the next one is told the answer.",
+    promptSnippet: "Ask the human a question; the answer comes with the next session",
+    parameters: Type.Object({ question: Type.String({ description: "With all that is needed to answer it" }) }),
+    async execute(_id, { question }) {
+      if (!question.trim()) throw new Error("the question is empty: not recorded");
+      state.update({ feedbackQuestion: question });
+      return recorded("the human is asked, and the next session is told the answer.");
+    },
+  });
+}
+
+// One session
+
+class Marathon {
+  private facts: Fields = {};
+  private usage: Fields = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, cost: 0, turns: 0, toolCalls: 0 };
+  private last: { stopReason?: string; errorMessage?: string } = {};
+  private held: "aborted" | "typing" | undefined;
+  private escaped = false;
+  private ended = false;
+  private complained = false;
+  private drawn = "";
+  private cwd = process.cwd();
+  private ticker: NodeJS.Timeout | undefined;
+  private settling: NodeJS.Timeout | undefined;
+
+  constructor(private readonly pi: ExtensionAPI, private readonly state: RunnerState | undefined) {}
+
+  registerCommands(): void {
+    const complete = (prefix: string) => completeFolder(prefix, this.cwd);
+    this.command("marathon-loop", "Start a marathon on a task directory", (args, ctx) => this.start(args, ctx), complete);
+    this.command("marathon-status", "Where the marathon stands", (_args, ctx) => ctx.ui.notify(this.report(), "info"));
+    this.command("marathon-steer", "Send guidance to the marathon's next session", (args, ctx) => {
+      const taskDir = this.taskDir();
+      if (!args.trim()) throw new Error("say what: /marathon-steer MESSAGE");
+      putInInbox(taskDir, { kind: "steer", text: args.trim() });
+      ctx.ui.notify("Sent: it comes with the next session. To tell this one, just type it.", "info");
+    });
+    this.command("marathon-pause", "Pause the marathon after this session", (_args, ctx) => {
+      putInInbox(this.taskDir(), { kind: "stop", to: this.state?.id });
+      ctx.ui.notify("The marathon pauses after this session.", "info");
+    });
+  }
+
+  listen(): void {
+    this.on("session_start", (_event, ctx) => this.begin(ctx));
+    this.on("session_shutdown", (_event, ctx) => this.close(ctx));
+    this.on("agent_start", () => this.goOn());
+    this.on("message_end", ({ message }) => this.count(message));
+    this.on("turn_end", () => void this.usage.turns++);
+    this.on("tool_execution_start", () => void this.usage.toolCalls++);
+    this.on("session_before_compact", () => clearTimeout(this.settling));
+    this.on("session_compact", ({ compactionEntry }) => this.count(compactionEntry));
+    for (const name of RECORDED) this.on(name, (event, ctx) => this.record(event, ctx));
+    // agent_settled came with entry renderers (0.80.4). Before, agent_end may be followed by a retry or a compaction
+    // that nothing announces: wait and see whether the agent starts again.
+    if (typeof this.pi.registerEntryRenderer === "function") {
+      this.on("agent_settled", (_event, ctx) => this.settle(ctx));
+    } else {
+      this.on("agent_end", (_event, ctx) => this.settleLater(ctx));
+      this.on("session_compact", (_event, ctx) => this.settleLater(ctx));
+    }
+  }
+
+  private begin(ctx: ExtensionContext): void {
+    this.cwd = ctx.cwd;
+    this.facts = this.state?.read() ?? {};
+    if (!this.facts.taskDir) return;
+    // In rpc mode one pi process serves many sessions; what it starts must see the present one.
+    const { taskDir, phase, iteration, run } = this.facts;
+    for (const [name, value] of Object.entries({ TASK_DIR: taskDir, PHASE: phase, ITERATION: iteration, RUN: run })) {
+      if (value !== undefined && value !== null) process.env[`MARATHON_${name}`] = String(value);
+    }
+    if (!inTerminal(ctx)) return;
+    // There already after /new or /reload: it is still the same session of the marathon.
+    Object.assign(this.usage, this.facts.usage);
+    ctx.ui.onTerminalInput?.((data) => void (this.escaped ||= ESCAPE_KEY.test(data)));
+    ctx.ui.setStatus("marathon", "marathon: running");
+    this.draw(ctx);
+    this.ticker = setInterval(() => this.guarded(ctx, () => this.draw(ctx)), 1000);
+    this.ticker.unref();
+  }
+
+  private goOn(): void {
+    clearTimeout(this.settling);
+    this.held = undefined;
+    this.escaped = false;
+  }
+
+  private count(entry: Fields): void {
+    const { usage, role, stopReason, errorMessage, provider, model } = entry;
+    for (const kind of ["input", "output", "cacheRead", "cacheWrite"]) this.usage[kind] += usage?.[kind] ?? 0;
+    this.usage.cost += usage?.cost?.total ?? 0;
+    if (role !== "assistant") return;
+    this.usage.model = `${provider}/${model}`;
+    this.last = { stopReason, errorMessage };
+  }
+
+  private record(event: Fields, ctx: ExtensionContext): void {
+    const file = this.facts.eventsFile;
+    if (typeof file !== "string" || !inTerminal(ctx)) return;
+    fs.appendFileSync(file, `${JSON.stringify({ at: new Date().toISOString(), ...asLine(event) })}\n`, { mode: 0o600 });
+  }
+
+  /** The agent has stopped, and nothing starts it again but the human. */
+  private settle(ctx: ExtensionContext): void {
+    if (!this.facts.taskDir || this.ended || !inTerminal(ctx)) return;
+    const { stopReason = null, errorMessage = null } = this.last;
+    // Esc while pi waits before a retry leaves only the error in the messages.
+    const aborted = stopReason === "aborted" || (stopReason === "error" && this.escaped);
+    const typing = ctx.hasPendingMessages() || ctx.ui.getEditorText().trim() !== "";
+    if (aborted || typing) return this.hold(ctx, aborted ? "aborted" : "typing");
+    this.state?.update({ sessionEnded: true, stopReason, errorMessage, usage: this.usage });
+    this.ended = true;
+    ctx.shutdown();
+  }
+
+  private settleLater(ctx: ExtensionContext): void {
+    clearTimeout(this.settling);
+    const patience = this.last.stopReason === "error" ? 30_000 : 1_000;
+    this.settling = setTimeout(() => this.guarded(ctx, () => this.settle(ctx)), patience);
+  }
+
+  private hold(ctx: ExtensionContext, why: "aborted" | "typing"): void {
+    this.held = why;
+    ctx.ui.notify("Yours: the marathon goes on when this exchange is over. /quit ends the session.", "info");
+  }
+
+  private close(ctx: ExtensionContext): void {
+    clearInterval(this.ticker);
+    clearTimeout(this.settling);
+    if (this.facts.taskDir && inTerminal(ctx) && !this.ended) this.state?.update({ usage: this.usage });
+  }
+
+  // What the human sees and types
+
+  private draw(ctx: ExtensionContext): void {
+    const line = this.line();
+    if (line !== this.drawn) ctx.ui.setWidget("marathon", [line]);
+    this.drawn = line;
+  }
+
+  private line(): string {
+    const { taskDir, phase, iteration, startedAt, costBefore } = this.facts;
+    const elapsed = duration((Date.now() - (Date.parse(startedAt) || Date.now())) / 1000);
+    const cost = `$${((Number(costBefore) || 0) + this.usage.cost).toFixed(2)}`;
+    return plain(`marathon: ${path.basename(taskDir)} │ ${phase} │ iteration ${iteration} │ ${elapsed} │ ${cost}`);
+  }
+
+  private report(): string {
+    const taskDir = this.taskDir();
+    const { run, waitSeconds, waitReason, feedbackQuestion } = this.state?.read() ?? {};
+    const sent = entriesOf(inboxOf(taskDir)).length;
+    const lines = [this.line(), `run ${run ?? 1}, ${taskDir}`, `STATE.json: ${proposal(taskDir)}`];
+    if (feedbackQuestion) lines.push(`waits for your answer: ${feedbackQuestion}`);
+    if (waitSeconds) lines.push(`waits ${duration(waitSeconds)} before the next session: ${waitReason}`);
+    if (this.held) lines.push("waits for you: the marathon goes on when this exchange is over");
+    if (sent > 0) lines.push(`${sent} message(s) in the inbox`);
+    return plain(lines.join("\n"));
+  }
+
+  private taskDir(): string {
+    if (typeof this.facts.taskDir === "string") return this.facts.taskDir;
+    throw new Error(`no marathon runs here. ${this.howToStart()}`);
+  }
+
+  private howToStart(): string {
+    return this.state ? "Start one: /marathon-loop PATH" : "Leave pi and start one: pi-marathon --task PATH";
+  }
+
+  private start(args: string, ctx: ExtensionCommandContext): void {
+    if (this.facts.taskDir) throw new Error(`one is under way: ${this.facts.taskDir}`);
+    if (!this.state || !args.trim()) throw new Error(this.howToStart());
+    const folder = typedFolder(args, ctx.cwd);
+    if (!isTask(folder)) throw new Error(`${folder} has no instructions.md. Make a task with /skill:scribe`);
+    this.state.update({ taskDir: folder });
+    ctx.shutdown();
+  }
+
+  private command(
+    name: string,
+    description: string,
+    act: (args: string, ctx: ExtensionCommandContext) => void,
+    getArgumentCompletions?: typeof completeFolder extends (p: string, c: string) => infer R ? (p: string) => R : never,
+  ): void {
+    const handler = async (args: string, ctx: ExtensionCommandContext) => {
+      try {
+        act(args, ctx);
+        // The text that kept the session open was this command.
+        if (this.held === "typing") this.settle(ctx);
+      } catch (error) {
+        ctx.ui.notify(`marathon: ${because(error)}`, "error");
+      }
+    };
+    this.pi.registerCommand(name, { description, handler, getArgumentCompletions });
+  }
+
+  private on(name: string, handler: Handler): void {
+    const on = this.pi.on as (event: string, handler: Handler) => void;
+    on.call(this.pi, name, (event, ctx) => this.guarded(ctx, () => handler(event, ctx)));
+  }
+
+  /** Our own mistakes must not break pi: said once, then passed over. */
+  private guarded(ctx: ExtensionContext, act: () => void): void {
+    try {
+      act();
+    } catch (error) {
+      if (!this.complained) ctx.ui.notify(`marathon: ${because(error)}`, "error");
+      this.complained = true;
+    }
+  }
+}
+
+function inTerminal(ctx: ExtensionContext): boolean {
+  // ctx.mode came with 0.78.1.
+  return ctx.mode ? ctx.mode === "tui" : ctx.hasUI && process.stdout.isTTY === true && !process.argv.includes("rpc");
+}

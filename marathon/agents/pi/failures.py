@@ -1,0 +1,89 @@
+"""What a provider's error means: try again, try again at the time it states, or mend something first."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from marathon.agents.base import Outcome
+from marathon.core.text import one_line
+
+LONGEST_RESET = 24 * 3600.0
+_PERMANENT_STATUS = (400, 401, 402, 403, 404)
+_PERMANENT_CODES = {
+    "insufficient_quota",
+    "invalid_api_key",
+    "authentication_error",
+    "permission_error",
+    "model_not_found",
+    "not_found_error",
+    "billing_error",
+}
+_SECONDS = ("retry_after", "retry_after_seconds", "resets_in_seconds", "reset_after_seconds")
+_MOMENTS = ("resets_at", "reset_at")
+_SAID = re.compile(r"(?:try again|retry|resets?) (?:in|after) (\d+(?:\.\d+)?) ?(ms|[smh])[a-z]*\b", re.I)
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An error as pi reports it: `permanent` needs a human, `reset` are seconds, `reset_at` is a moment (epoch)."""
+
+    message: str
+    permanent: bool = False
+    reset: float | None = None
+    reset_at: float | None = None
+
+    def wait(self, now: float) -> float | None:
+        """Seconds the provider asks for, within reason."""
+        until = None if self.reset_at is None else self.reset_at - now
+        seconds = self.reset if self.reset is not None else until
+        return None if seconds is None or seconds <= 0 else min(seconds, LONGEST_RESET)
+
+
+def failure_of(message: str) -> Failure:
+    """From pi's errorMessage, `STATUS: {the error object of the response}`."""
+    status, body = _parts(message)
+    said = one_line(str(body.get("message") or message), 300)
+    shown = f"{status}: {said}" if status and body else said
+    codes = {str(body.get(key)) for key in ("code", "type")}
+    if status in _PERMANENT_STATUS or codes & _PERMANENT_CODES or message.startswith("No API key"):
+        return Failure(shown, permanent=True)
+    return Failure(shown, reset=_seconds(body), reset_at=_moment(body))
+
+
+def failed_outcome(failure: Failure) -> Outcome:
+    """A session that ended in a provider's error."""
+    wait = failure.wait(time.time())
+    return Outcome("crashed", failure.message, stop_reason="error", permanent=failure.permanent, retry_after=wait)
+
+
+def _parts(message: str) -> tuple[int, dict[str, Any]]:
+    found = re.match(r"\s*(\d{3})\b[:\s]*(.*)", message, re.S)
+    status, rest = (int(found[1]), found[2]) if found else (0, message)
+    try:
+        body = json.loads(rest)
+    except (ValueError, RecursionError):
+        return status, {}
+    if isinstance(body, dict) and isinstance(body.get("error"), dict):
+        body = body["error"]
+    return status, body if isinstance(body, dict) else {}
+
+
+def _seconds(body: dict[str, Any]) -> float | None:
+    for key in _SECONDS:
+        if _is_number(body.get(key)):
+            return float(body[key])
+    said = _SAID.search(str(body.get("message", "")))
+    return float(said[1]) * _UNITS[said[2].lower()] if said else None
+
+
+def _moment(body: dict[str, Any]) -> float | None:
+    return next((float(body[key]) for key in _MOMENTS if _is_number(body.get(key))), None)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0

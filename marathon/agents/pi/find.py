@@ -1,0 +1,90 @@
+"""Finds pi and says, before the first session, what is wrong with it and how to mend that."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from marathon.errors import AgentUnavailable
+
+EXTENSION = Path(__file__).parent / "extension" / "marathon-loop.ts"
+OLDEST = (0, 74, 0)
+SETTLES_SINCE = (0, 80, 4)
+INSTALL = "npm install -g @earendil-works/pi-coding-agent"
+NO_MODELS = "No models available"
+_PATIENCE = 30
+
+Version = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Pi:
+    """A pi that runs here."""
+
+    program: str
+    version: Version
+
+    @property
+    def settles(self) -> bool:
+        """Whether it says when nothing more will follow (agent_settled)."""
+        return self.version >= SETTLES_SINCE
+
+
+def find_pi(environ: Mapping[str, str]) -> Pi:
+    """By MARATHON_PI, else on PATH; AgentUnavailable with the cure."""
+    named = environ.get("MARATHON_PI")
+    program = shutil.which(named or "pi", path=environ.get("PATH", os.defpath))
+    if program is None:
+        if named:
+            raise AgentUnavailable(
+                f"MARATHON_PI names {named!r}, which is not an executable program. Mend or unset it."
+            )
+        raise AgentUnavailable(f"pi was not found. Install it ({INSTALL}), or name it with MARATHON_PI=/path/to/pi.")
+    pi = Pi(program, _version(program, environ))
+    if pi.version < OLDEST:
+        found = ".".join(map(str, pi.version))
+        raise AgentUnavailable(f"{program} is pi {found}; this needs 0.74 or newer. Update it: {INSTALL}")
+    return pi
+
+
+def check_login(pi: Pi, args: Sequence[str], environ: Mapping[str, str]) -> None:
+    """Whether pi has any model it may use; a key or a provider given with the arguments is taken at its word."""
+    if "--api-key" in args:
+        return
+    done = _ask(pi.program, "--list-models", environ)
+    if done.stdout.startswith(NO_MODELS) or done.stderr.startswith(NO_MODELS):
+        raise AgentUnavailable(f"pi is not logged in to any provider. Start it by hand ({pi.program}) and type /login.")
+
+
+def _version(program: str, environ: Mapping[str, str]) -> Version:
+    done = _ask(program, "--version", environ)
+    found = re.search(r"(\d+)\.(\d+)\.(\d+)", done.stdout + done.stderr)
+    if done.returncode or not found:
+        hint = (
+            "pi needs Node 22.19 or newer"
+            if "node:" in done.stderr or "SyntaxError" in done.stderr
+            else "try it by hand"
+        )
+        raise AgentUnavailable(f"{program} does not run ({hint}): {program} --version")
+    return int(found[1]), int(found[2]), int(found[3])
+
+
+def _ask(program: str, question: str, environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            [program, question],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_PATIENCE,
+            check=False,
+            env={**environ, "PI_SKIP_VERSION_CHECK": "1"},
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise AgentUnavailable(f"{program} does not run: {error}. Try it by hand: {program} {question}") from error

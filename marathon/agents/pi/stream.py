@@ -1,0 +1,225 @@
+"""pi driven over RPC: one process for many sessions, an empty context for each, everything shown as it comes."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from marathon.agents.base import TWICE, Host, Outcome, interruption
+from marathon.agents.pi.dialogs import answer_to, cancelled, question_of
+from marathon.agents.pi.failures import failed_outcome
+from marathon.agents.pi.find import EXTENSION, Pi, check_login, find_pi
+from marathon.agents.pi.reading import Run
+from marathon.agents.pi.typed import TypedLine
+from marathon.core.events import Output, Raw, Ticked, Told
+from marathon.core.text import one_line
+from marathon.errors import AgentUnavailable
+from marathon.process.child import Command, Exit, StartFailed
+from marathon.process.kept import Kept
+
+READY_WITHIN = 60.0
+
+
+class PiStream:
+    """Starts pi for the first session, keeps it for the next ones, and takes a new one after a crash."""
+
+    name = "pi"
+    keeps_log = False
+
+    def __init__(self, args: tuple[str, ...] = ()) -> None:
+        self._args = args
+        self._pi: Pi | None = None
+        self._process: Kept | None = None
+        self._numbers = itertools.count(1)
+
+    def check(self) -> None:
+        self._pi = find_pi(os.environ)
+        check_login(self._pi, self._args, os.environ)
+
+    def run(self, host: Host) -> Outcome:
+        session = _Session(self._fresh(host), host, Run(settles=self._found().settles), self._numbers)
+        outcome = session.converse()
+        if session.exit is not None:
+            self._process = None
+        elif self._process is not None:
+            swept = self._process.sweep()
+            if swept:
+                host.emit(Told(f"{swept} process(es) the agent's tools had left running were ended.", "warning"))
+        return outcome
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+
+    def _found(self) -> Pi:
+        if self._pi is None:
+            self._pi = find_pi(os.environ)
+        return self._pi
+
+    def _fresh(self, host: Host) -> Kept:
+        """A pi with an empty context: the one that is there after new_session, or a new one."""
+        if self._process is not None:
+            session = _Session(self._process, host, Run(), self._numbers)
+            if session.ask({"type": "new_session"}):
+                return self._process
+            self.close()
+        argv = (self._found().program, "--mode", "rpc", "-e", str(EXTENSION), *self._args)
+        self._process = Kept(Command(argv, host.project, host.env, inherit=(host.lock_fd,)))
+        return self._process
+
+
+class _Session:
+    """One session's conversation with the process."""
+
+    def __init__(self, process: Kept, host: Host, run: Run, numbers: itertools.count[int]) -> None:
+        self._process = process
+        self._host = host
+        self._run = run
+        self._numbers = numbers
+        self._steered: list[str] = []
+        self._last_words = ""
+        self._seconds = 0.0
+        self._typed: TypedLine | None = None
+        self.exit: Exit | None = None
+
+    def converse(self) -> Outcome:
+        prompt = self._host.prompt.read_text(encoding="utf-8")
+        request = self._send({"type": "prompt", "message": prompt})
+        with contextlib.ExitStack() as stack:
+            readers = {}
+            if self._host.attended:
+                self._typed = TypedLine(
+                    self._host.signals,
+                    self._host.emit,
+                    on_line=self._entered,
+                    on_later=self._later,
+                    on_escape=self._escaped,
+                )
+                stack.enter_context(self._typed.keys)
+                readers[0] = self._typed.read
+            self._attend(lambda: self._run.settled or self._refused(request), self._host.timeout, readers)
+        if self._refused(request):
+            said = one_line(str(self._run.responses[request].get("error", "")), 300)
+            return Outcome("crashed", f"pi refused the prompt: {said}", self._seconds)
+        return self._outcome()
+
+    def _refused(self, request: str) -> bool:
+        return self._run.responses.get(request, {}).get("success") is False
+
+    def ask(self, command: dict[str, Any]) -> bool:
+        """A command that answers at once; False if it failed or pi is gone."""
+        request = self._send(command)
+        self._attend(lambda: request in self._run.responses, READY_WITHIN, {})
+        response = self._run.responses.get(request, {})
+        data = response.get("data")
+        return response.get("success") is True and not (isinstance(data, dict) and data.get("cancelled"))
+
+    def _outcome(self) -> Outcome:
+        return replace(self._ending(), seconds=self._seconds, usage=self._run.usage, steered=tuple(self._steered))
+
+    def _ending(self) -> Outcome:
+        run, exit = self._run, self.exit
+        if exit is not None and not run.settled:
+            how = f"signal {exit.signal}" if exit.signal is not None else f"exit code {exit.code}"
+            said = f": {one_line(self._last_words, 160)}" if self._last_words else ""
+            return interruption(exit) or Outcome("crashed", f"pi ended with {how}{said}")
+        if run.aborted:
+            return Outcome("left", "stopped with Esc", stop_reason="aborted")
+        if run.failure is not None:
+            return failed_outcome(run.failure)
+        return Outcome("ended", stop_reason=run.stop_reason)
+
+    def _attend(self, done: Callable[[], bool], timeout: float | None, readers: dict[int, Callable[[], None]]) -> None:
+        host = self._host
+        try:
+            self.exit, seconds = self._process.attend(
+                signals=host.signals,
+                done=done,
+                on_output=self._hear,
+                on_tick=self._tick,
+                on_interrupt=lambda: host.emit(Told(TWICE, "warning")),
+                on_resume=self._resumed,
+                timeout=timeout,
+                readers=readers,
+            )
+        except StartFailed as error:
+            raise AgentUnavailable(f"Could not start pi: {error.strerror}. Try it by hand: pi --version") from error
+        self._seconds += seconds
+
+    def _send(self, command: dict[str, Any]) -> str:
+        request = f"m{next(self._numbers)}"
+        self._process.send(json.dumps({"id": request, **command}).encode() + b"\n")
+        return request
+
+    # What comes from pi
+
+    def _hear(self, stream: str, line: bytes, complete: bool) -> None:
+        if stream == "err":
+            text = line.decode("utf-8", "replace")
+            self._last_words = text if text.strip() else self._last_words
+            self._host.emit(Output(stream, text, complete))
+            return
+        record, events = self._run.read(line, complete)
+        if record is not None:
+            self._host.emit(Raw(record))
+        for event in events:
+            self._host.emit(event)
+        if self._run.dialogs and events == []:
+            self._show_dialog()
+
+    def _show_dialog(self) -> None:
+        """Ask the oldest open dialog of an extension; without a human it is cancelled, not guessed."""
+        if self._host.attended:
+            self._host.emit(Told(question_of(self._run.dialogs[0])))
+            return
+        for dialog in self._run.dialogs:
+            self._host.emit(Told(f"An extension asked and nobody is there: {question_of(dialog)}", "warning"))
+            self._process.send(cancelled(dialog))
+        self._run.dialogs.clear()
+
+    # What comes from the human
+
+    def _tick(self) -> bool:
+        self._host.emit(Ticked())
+        if self._run.working and not self._run.settled:
+            for steer in self._host.new_steering():
+                self._steer(steer.id, steer.text)
+        return self._host.stop_now()
+
+    def _steer(self, steer_id: str, text: str) -> None:
+        self._send({"type": "steer", "message": text})
+        self._steered.append(steer_id)
+        self._host.emit(Told(f"→ steering: {one_line(text, 200)}"))
+
+    def _entered(self, text: str) -> None:
+        if self._run.dialogs:
+            self._process.send(answer_to(self._run.dialogs.pop(0), text))
+            if self._run.dialogs:
+                self._show_dialog()
+        elif text:
+            steer = self._host.steer(text, False)
+            if steer is not None and self._run.working:
+                self._steer(steer.id, steer.text)
+
+    def _later(self, text: str) -> None:
+        if text:
+            self._host.steer(text, True)
+            self._host.emit(Told(f"→ for the next session: {one_line(text, 200)}"))
+
+    def _escaped(self) -> None:
+        if self._run.dialogs:
+            self._process.send(cancelled(self._run.dialogs.pop(0)))
+        else:
+            self._host.emit(Told("Stopping the run…"))
+            self._send({"type": "abort"})
+
+    def _resumed(self) -> None:
+        if self._typed is not None:
+            self._typed.keys.again()
+        self._host.emit(Ticked())

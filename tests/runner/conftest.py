@@ -1,0 +1,6 @@
+"""Fixtures of this room."""
+
+from __future__ import annotations
+
+from tests.support.fixtures import in_background as in_background
+from tests.support.fixtures import typed as typed

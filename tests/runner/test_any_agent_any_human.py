@@ -1,0 +1,327 @@
+"""Any agent, any human, and a runner that may be killed at any change to a file: the promises hold after every step."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from marathon.agents.command import CommandAgent
+from marathon.core.events import Event, Waiting
+from marathon.core.journal import fold
+from marathon.core.limits import Limits
+from marathon.core.records import (
+    GateAnswered,
+    GateOpened,
+    Moved,
+    Record,
+    Remark,
+    RestartBegun,
+    RunStarted,
+    SessionEnded,
+    SessionStarted,
+    SteerTaken,
+)
+from marathon.core.state import parse_state, utc
+from marathon.core.text import clean
+from marathon.disk.journal import read_journal
+from marathon.errors import TaskInvalid
+from tests.support.anyone import (
+    DEFINITIONS,
+    Leave,
+    Propose,
+    Say,
+    Session,
+    elsewhere,
+    leavings,
+    proposals,
+    replies,
+    sessions,
+)
+from tests.support.inside import Ran, Start, run
+from tests.support.mortal import Life
+from tests.support.promises import Told, Way, sessions_of
+from tests.support.witness import Witness, all_spoken, spoken
+
+FULL = bool(os.environ.get("MARATHON_FULL_SWEEP"))
+ARCHIVED = re.compile(r".+\.\d{8}-\d{6}\.md|STATE\.json\.invalid-.+")
+
+
+class AnyAgentAnyHuman(RuleBasedStateMachine):
+    """One task; a rule is a start of the runner, or what happens between two of them."""
+
+    @initialize(
+        workflow=st.sampled_from(["flat", "flat", "nested"]),
+        found=st.none() | proposals | leavings,
+        files=st.sets(st.sampled_from(["research.md", "plan.md", "result.md", "draft.md"])),
+    )
+    def a_task(self, workflow: str, found: Propose | Leave | None, files: set[str]) -> None:
+        self.witness = Witness(workflow)
+        self.task = self.witness.task
+        self.journal = b""
+        self.records: list[Record] = []
+        self.kept: dict[str, object] = {}
+        self.to_archive: set[bytes] = set()
+        self.auto_approved = False
+        for name in files:
+            self.witness.write(name)
+        if found is not None:
+            self.witness.leave_state(found, "research" if workflow == "flat" else "draft")
+
+    def teardown(self) -> None:
+        if hasattr(self, "witness"):
+            self.witness.close()
+
+    # What happens
+
+    @rule(
+        plans=st.lists(sessions, max_size=5),
+        says=st.lists(replies, max_size=4),
+        dies_at=st.sampled_from([None, None]) | st.integers(1, 60),
+        torn=st.floats(0, 1),
+        feedback=st.sampled_from([False, False, False, True]),
+        auto_approve=st.sampled_from([False, False, True]),
+        tui=st.booleans(),
+        at_a_wait=st.sampled_from(["over", "over", "killed", "terminated"]),
+        limits=st.sampled_from([Limits(retries=1, retry_wait=0), Limits(max_iterations=2, retries=0, retry_wait=0)]),
+    )
+    def the_runner_starts(
+        self,
+        plans: list[Session],
+        says: list[Say],
+        dies_at: int | None,
+        torn: float,
+        feedback: bool,
+        auto_approve: bool,
+        tui: bool,
+        at_a_wait: Literal["over", "killed", "terminated"],
+        limits: Limits,
+    ) -> None:
+        witness = self.witness
+        life = Life(witness.folder, dies_at)
+        said = len(witness.typed)
+        words = witness.words() if feedback else None
+        if words:
+            self.to_archive |= self._outputs()
+
+        def emit(event: Event) -> None:
+            if isinstance(event, Waiting):
+                if at_a_wait == "killed":
+                    life.end()
+                os.kill(os.getpid(), signal.SIGTERM)
+
+        witness.hurry = 3700 if at_a_wait == "over" else 0
+        start = Start(
+            agent=CommandAgent(("agent",), "tui" if tui else "stream"),
+            session=witness.session(list(plans), life),
+            desk=witness.ask(list(says)),
+            life=life,
+            emit=emit,
+            feedback=words,
+            auto_approve=auto_approve,
+            limits=limits,
+        )
+        self.auto_approved = self.auto_approved or auto_approve
+        litter = self._temporary_files()
+        try:
+            ran = run(witness.place, start)
+        except TaskInvalid as refused:
+            self._mend(refused)
+            return
+        self._read()
+        if ran.code is None:
+            self._tear(ran, torn)
+            return
+        assert ran.progress == fold(self.records)
+        assert self._temporary_files() == litter
+        self._state_is_whole()
+        known = self._known_words()
+        for _, reply in witness.typed[said:]:
+            assert spoken(reply.text) <= known
+        assert spoken(words or "") <= known
+
+    @rule(act=elsewhere)
+    def the_human_is_elsewhere(self, act: Any) -> None:
+        self.witness.elsewhere(act)
+
+    @rule(seconds=st.sampled_from([1, 86400, -3600]), reboots=st.booleans())
+    def time_passes(self, seconds: int, reboots: bool) -> None:
+        self.witness.time += timedelta(seconds=seconds)
+        if reboots:
+            self.witness.boot, self.witness.uptime = f"after {self.witness.uptime}", 10.0
+
+    # What follows from it
+
+    def _read(self) -> None:
+        self.records = list(read_journal(self.task.journal_path))
+
+    def _tear(self, ran: Ran, torn: float) -> None:
+        """A runner killed at a record may leave any part of its line, all of it but the last byte too."""
+        if ran.owed is not None and self.task.journal_path.exists():
+            number = max((record.n for record in self.records), default=0) + 1
+            stamped = ran.owed.model_copy(update={"n": number, "at": utc(self.witness.time)})
+            line = stamped.model_dump_json().encode()
+            with self.task.journal_path.open("ab") as file:
+                file.write(line[: round(len(line) * torn)])
+
+    def _mend(self, refused: TaskInvalid) -> None:
+        """A STATE.json that no journal explains, or a link, is named; the human takes it away."""
+        path = self.task.folder / "STATE.json"
+        assert str(path) in str(refused)
+        assert path.is_symlink() or not self.records
+        self.witness.leave_state(Leave("nothing"), "")
+
+    def _state_is_whole(self) -> None:
+        state, progress = parse_state((self.task.folder / "STATE.json").read_bytes()), fold(self.records)
+        if progress.finished:
+            assert (state.state, state.phase) == ("completed", "done")
+        elif progress.gate:
+            assert (state.state, state.phase) == ("paused", progress.gate.phase)
+
+    def _temporary_files(self) -> set[str]:
+        return {str(path) for path in self.witness.folder.rglob(".*.tmp")}
+
+    def _outputs(self) -> set[bytes]:
+        """Everything a restart has to archive."""
+        paths = [self.task.folder / phase.output for phase in self.witness.phases() if phase.output]
+        return {path.read_bytes() for path in paths if path.exists()}
+
+    def _known_words(self) -> set[str]:
+        texts = [record.text for record in self._of(GateAnswered, RestartBegun, SteerTaken, Remark)]
+        return {mark for text in texts for mark in spoken(text)}
+
+    def _of(self, *kinds: type[Record]) -> list[Any]:
+        return [record for record in self.records if isinstance(record, kinds)]
+
+    # The promises
+
+    @invariant()
+    def the_journal_only_grows(self) -> None:
+        path = self.task.journal_path
+        data = path.read_bytes() if path.exists() else b""
+        assert data.startswith(self.journal)
+        self.journal = data
+        self._read()
+
+    @invariant()
+    def no_gate_is_skipped_and_no_finished_phase_runs_again(self) -> None:
+        way = Way(DEFINITIONS).follow(self.records)
+        for gate, answer in way.answered:
+            match answer.by:
+                case "auto":
+                    assert self.auto_approved
+                    assert gate.onward == "next"
+                    assert gate.kind in ("review", "skipped")
+                case "terminal":
+                    reply = next(reply for token, reply in self.witness.typed if token == gate.token)
+                    assert (reply.choice, reply.phase, reply.text) == (answer.choice, answer.phase, answer.text)
+                case "command":
+                    assert (gate.token, answer.text) in self.witness.sent.values()
+
+    @invariant()
+    def every_question_reaches_the_human(self) -> None:
+        for told in sessions_of(self.records):
+            seen = self.witness.seen.get(told.number)
+            if told.ended is not None and seen is not None and seen.asked is not None:
+                assert told.ended.question == clean(seen.asked)
+                after = [
+                    record
+                    for record in self._of(GateOpened, SessionStarted, Moved, RunStarted)
+                    if record.n > told.ended.n
+                ]
+                assert not after or isinstance(after[0], RunStarted) or after[0].kind == "question"
+
+    @invariant()
+    def no_word_of_the_human_is_lost(self) -> None:
+        waiting = {message.id for message in self.task.inbox.messages()}
+        known = self._known_words()
+        for name, (_, words) in self.witness.sent.items():
+            assert name in waiting or spoken(words) <= known
+        taken = Counter(record.id for record in self._of(SteerTaken))
+        for name in self.witness.steered:
+            assert taken[name] == 1 or (name in waiting and not taken[name])
+
+    @invariant()
+    def human_md_holds_every_block_once_and_is_only_added_to(self) -> None:
+        text = self.task.human_text()
+        assert text.startswith(self.witness.human)
+        self.witness.human = text
+        assert max(Counter(all_spoken(text)).values(), default=0) <= 1
+        owed = fold(self.records).unwritten
+        for record in self._of(GateAnswered, RestartBegun):
+            finished = record is not owed and record is not fold(self.records).restart
+            if finished and getattr(record, "choice", "") != "answer":
+                assert spoken(record.text) <= spoken(text) | self.witness.erased
+
+    @invariant()
+    def words_come_as_new_to_one_session_that_ends_well(self) -> None:
+        told = [each for each in sessions_of(self.records) if each.well]
+        new: Counter[str] = Counter()
+        steered: Counter[str] = Counter()
+        for each in told:
+            seen = self.witness.seen[each.number]
+            new.update(spoken(_section(seen.prompt, "New from the human")))
+            steered.update(spoken(_section(seen.prompt, "Steering")))
+            assert spoken(seen.human) <= new.keys()
+            self._written_before(each, seen.human)
+            taken = [record for record in self._of(SteerTaken) if record.n < each.started.n]
+            assert {mark for record in taken for mark in spoken(record.text)} == steered.keys()
+            self._answered(each, seen.prompt)
+        assert all(count <= 1 + self.witness.again[mark] for mark, count in new.items())
+        assert all(count == 1 for count in steered.values())
+
+    def _written_before(self, told: Told, human: bytes) -> None:
+        """What the journal knew when a session began stood in human.md."""
+        for record in self._of(GateAnswered, RestartBegun):
+            if record.n < told.started.n and getattr(record, "choice", "") != "answer":
+                assert spoken(record.text) <= spoken(human) | self.witness.erased
+
+    def _answered(self, told: Told, prompt: str) -> None:
+        """The last answer since a session ended well, or since the run began, comes with this one."""
+        before = [record for record in self.records if record.n < told.started.n]
+        for record in reversed(before):
+            ended_well = isinstance(record, SessionEnded) and record.ending in ("ended", "left")
+            if ended_well or isinstance(record, RunStarted):
+                return
+            if isinstance(record, GateAnswered) and record.choice == "answer":
+                assert spoken(record.text) <= spoken(_section(prompt, "Your question, answered"))
+                return
+
+    @invariant()
+    def nothing_kept_is_ever_changed(self) -> None:
+        found = {path.name: _content(path) for path in self.task.folder.iterdir() if ARCHIVED.fullmatch(path.name)}
+        assert found.items() >= self.kept.items()
+        self.kept = found
+        if self.to_archive and not fold(self.records).restart and self._of(RestartBegun):
+            assert self.to_archive <= {content for content in found.values() if isinstance(content, bytes)}
+            self.to_archive = set()
+
+
+def _section(prompt: str, title: str) -> str:
+    """What the prompt says below a heading of its own."""
+    _, _, rest = prompt.partition(f"\n## {title}\n")
+    return rest.split("\n## ")[0]
+
+
+def _content(path: Path) -> object:
+    if path.is_symlink():
+        return path.readlink()
+    return path.read_bytes() if path.is_file() else None
+
+
+TestAnyAgentAnyHuman = AnyAgentAnyHuman.TestCase
+TestAnyAgentAnyHuman.settings = settings(
+    derandomize=not FULL,
+    max_examples=2000 if FULL else 80,
+    stateful_step_count=20 if FULL else 12,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)

@@ -1,0 +1,52 @@
+"""--auto-approve passes reviews, in order, and says that nobody looked; a gate that carries a problem still stops."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.world import Entry, World, chunk, finish, plan, research
+
+MORE: Entry = {"append": {"notes.md": "{n}\n"}, "state": {"state": "running", "phase": "research"}}
+
+
+def test_reviews_pass_in_order_and_are_journalled_as_looked_at_by_nobody(world: World) -> None:
+    world.script(research(), plan(), chunk(), finish())
+    ran = world.run("--auto-approve")
+    assert ran.returncode == 0
+    assert [record["phase"] for record in world.records("session_started")] == ["research", "plan", "implement", "implement"]
+    assert [record["by"] for record in world.records("gate_answered")] == ["auto", "auto"]
+    assert ran.stdout.count("nobody looked at it") == 2
+
+
+@pytest.mark.parametrize("jump", [research("implement"), research("done", "completed")], ids=["implement", "done"])
+def test_a_skipped_phase_is_simply_run_in_its_order(world: World, jump: Entry) -> None:
+    world.script(jump, plan(), finish())
+    assert world.run("--auto-approve").returncode == 0
+    assert [record["phase"] for record in world.records("session_started")] == ["research", "plan", "implement"]
+    assert world.records("gate_opened")[0]["kind"] == "skipped"
+
+
+PROBLEMS: dict[str, tuple[Entry, list[str], int, str]] = {
+    "a question": ({**MORE, "ask": "Which DB?"}, [], 3, "question"),
+    "a crash": ({"exit": 1}, ["--retries", "0"], 1, "failed"),
+    "a limit": (MORE, ["--max-iterations", "1"], 4, "limit"),
+    "stuck": ({"state": {"state": "running", "phase": "research"}}, [], 5, "stuck"),
+    "skipped without the output": (research("implement", write={"a.md": "a"}), [], 3, "skipped"),
+    "called complete without the output": (research(write={"a.md": "{n}"}), [], 3, "output"),
+    "unreadable state": ({"append": {"a.md": "{n}"}, "state": "no"}, [], 3, "invalid"),
+}
+
+
+@pytest.mark.parametrize(("entry", "args", "code", "kind"), PROBLEMS.values(), ids=PROBLEMS.keys())
+def test_a_problem_still_stops_with_its_code(world: World, entry: Entry, args: list[str], code: int, kind: str) -> None:
+    world.script(entry)
+    assert world.run("--auto-approve", *args).returncode == code
+    assert world.records("gate_opened")[-1]["kind"] == kind
+    assert not world.records("gate_answered")
+
+
+def test_paused_in_implement_stops(world: World) -> None:
+    world.script(research(), plan(), chunk(state={"state": "paused", "phase": "implement", "note": "plan is wrong"}))
+    ran = world.run("--auto-approve")
+    assert ran.returncode == 3
+    assert "plan is wrong" in ran.stdout

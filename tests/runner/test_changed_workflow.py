@@ -1,0 +1,118 @@
+"""Workflows of a project: run in their order, nested, looped, and explained when they change under a task."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from tests.process.driver import Pty
+from tests.support.world import Entry, World
+
+KEYS_SHOWN = b"[q]      Quit marathon"
+
+
+def define(world: World, key: str, *phases: str, loopable: bool = True) -> None:
+    """A workflow of the project; a phase is its id, or @KEY for another workflow."""
+    folder = world.project / ".marathon" / "workflows" / key
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [f'name = "The {key}"', f"loopable = {str(loopable).lower()}"]
+    for phase in phases:
+        if phase.startswith("@"):
+            lines.append(f'[[phases]]\nworkflow = "{phase[1:]}"')
+        else:
+            lines.append(f'[[phases]]\nid = "{phase}"\nname = "Phase {phase}"\nbrief = "Do {phase}."\ngate = true')
+    (folder / "workflow.toml").write_text("\n".join(lines) + "\n")
+
+
+def does(phase: str) -> Entry:
+    return {"append": {"notes.md": f"{phase}\n"}, "state": {"state": "paused", "phase": phase}}
+
+
+def test_a_definition_changed_under_a_task_is_explained_and_the_human_chooses(world: World) -> None:
+    define(world, "two", "one", "two")
+    world.script(does("one"), does("two"))
+    assert world.run("--workflow", "two").returncode == 3
+    define(world, "two", "first", "second")
+    status = world.cli("status", "task")
+    assert status.returncode == 0
+    assert "the workflow changed" in status.stdout
+    ran = world.run()
+    assert ran.returncode == 3
+    assert "The workflow changed under this task" in ran.stdout
+    assert "redo task --phase second" in ran.stdout
+    assert world.sessions() == 1
+    refused = world.cli("approve", "task")
+    assert refused.returncode == 2
+    assert "Choose a phase" in refused.stderr
+    world.script(does("second"))
+    assert world.cli("redo", "task", "--phase", "second", "-m", "new names").returncode == 0
+    ran = world.run()
+    assert ran.returncode == 3
+    assert "Phase: second" in ran.stdout
+    assert "phase second" in world.prompt(2)
+    assert "new names" in world.prompt(2)
+
+
+def test_on_a_terminal_the_phases_are_offered_by_number(world: World, on_terminal: Callable[..., Pty]) -> None:
+    define(world, "two", "one", "two")
+    world.script(does("one"), does("second"))
+    world.run("--workflow", "two")
+    define(world, "two", "first", "second")
+    terminal = on_terminal()
+    shown = terminal.expect(KEYS_SHOWN)
+    assert b"[2]      Go to second" in shown
+    assert b"[Enter]" not in shown
+    terminal.send(b"2")
+    terminal.expect(b"Phase: second")
+
+
+def test_a_definition_that_is_gone_is_explained(world: World, on_terminal: Callable[..., Pty]) -> None:
+    define(world, "two", "one", "two")
+    world.script(does("one"), does("two"))
+    world.run("--workflow", "two")
+    definition = world.project / ".marathon/workflows/two/workflow.toml"
+    kept = definition.read_text()
+    definition.unlink()
+    facts = json.loads(world.cli("status", "task", "--json").stdout)
+    assert "'two' is not there" in facts["breadcrumb"]
+    ran = world.run()
+    assert ran.returncode == 3
+    assert "the workflow 'two' is not there" in ran.stdout
+    assert world.sessions() == 1
+    definition.write_text(kept)
+    assert world.cli("redo", "task", "--phase", "two", "-m", "back again").returncode == 0
+    assert world.run().returncode == 3
+    assert "phase two" in world.prompt(2)
+
+
+def test_a_nested_workflow_shows_where_it_is(world: World) -> None:
+    define(world, "outer", "intro", "@inner")
+    define(world, "inner", "deep", "deeper")
+    world.script(does("intro"), does("deep"), does("deeper"))
+    assert world.run("--workflow", "outer").returncode == 3
+    world.cli("approve", "task")
+    ran = world.run()
+    assert "The outer > The inner [2/2] > Phase deep [1/2]" in ran.stdout
+    assert "The outer > The inner [2/2] > Phase deep [1/2]" in world.cli("status", "task").stdout
+
+
+def test_a_loop_starts_the_workflow_again_unless_it_says_no(world: World, on_terminal: Callable[..., Pty]) -> None:
+    define(world, "two", "one", "two")
+    world.script(does("one"), does("two"), does("one"))
+    world.run("--workflow", "two")
+    world.cli("approve", "task")
+    terminal = on_terminal()
+    terminal.expect(b"[l]      Loop")
+    terminal.expect(KEYS_SHOWN)
+    terminal.send(b"l")
+    terminal.expect(b"Why once more?")
+    terminal.send(b"not good yet\r")
+    terminal.expect(b"Phase: one | Iteration: 3")
+    assert "not good yet" in world.prompt(3)
+    terminal.expect(KEYS_SHOWN)
+    terminal.send(b"q")
+    assert terminal.wait() == 3
+    define(world, "two", "one", "two", loopable=False)
+    refused = world.cli("redo", "task", "--loop", "-m", "again")
+    assert refused.returncode == 2
+    assert "does not allow looping" in refused.stderr

@@ -1,0 +1,199 @@
+"""What the runner makes of each thing an agent can leave behind: no phase and no review is skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.process.driver import Pty
+from tests.support.world import Entry, World, chunk, finish, plan, research
+
+KEYS_SHOWN = b"[q]      Quit marathon"
+
+
+@pytest.mark.parametrize(
+    ("state", "phase"), [("paused", "research"), ("paused", "plan"), ("running", "plan")]
+)
+def test_a_finished_phase_waits_for_its_review_however_the_agent_says_it(world: World, state: str, phase: str) -> None:
+    world.script(research(phase, state), plan(hold=True))
+    ran = world.run()
+    assert ran.returncode == 3
+    assert "Phase: research | Iteration: 1" in ran.stdout
+    assert "⚠️" not in ran.stdout.replace("⏸️", "")
+    assert (world.state()["state"], world.state()["phase"]) == ("paused", "research")
+    assert world.records("gate_opened")[0]["kind"] == "review"
+    assert world.sessions() == 1
+
+
+def test_after_enter_the_next_session_is_plan_and_the_state_says_so(
+    world: World, on_terminal: Callable[..., Pty]
+) -> None:
+    world.script(research("plan"), plan(run='cp "$MARATHON_TASK_DIR/STATE.json" "$MARATHON_TASK_DIR/seen.json"'))
+    terminal = on_terminal()
+    assert b"Phase: research" in terminal.expect(KEYS_SHOWN)
+    terminal.send(b"\r")
+    terminal.expect(KEYS_SHOWN)
+    assert "phase plan (run 1, iteration 2)" in world.prompt(2)
+    assert '"state": "running",\n  "phase": "plan"' in world.read("seen.json")
+
+
+def test_running_in_the_same_phase_is_the_next_session_of_it(world: World) -> None:
+    world.script({"write": {"notes.md": "half\n"}, "state": {"state": "running", "phase": "research"}}, research())
+    ran = world.run()
+    assert ran.returncode == 3
+    assert "Phase: research | Iteration: 2" in ran.stdout
+    assert "Mend first" not in world.prompt(2)
+
+
+SKIPS = {
+    "paused/implement from research": research("implement"),
+    "running/implement from research": research("implement", "running"),
+    "completed/done from research": research("done", "completed"),
+}
+
+
+@pytest.mark.parametrize("entry", SKIPS.values(), ids=SKIPS.keys())
+def test_skipping_ahead_is_a_gate_with_a_warning_and_leads_to_plan(world: World, entry: Entry) -> None:
+    world.script(entry, plan())
+    ran = world.run()
+    assert ran.returncode == 3
+    assert "Phase: research | Iteration: 1" in ran.stdout
+    assert "That was not accepted" in ran.stdout
+    assert world.state()["phase"] == "research"
+    world.cli("approve", "task")
+    assert world.run().returncode == 3
+    assert "phase plan" in world.prompt(2)
+
+
+def test_completed_from_plan_is_not_accepted(world: World, on_terminal: Callable[..., Pty]) -> None:
+    world.script(research(), plan("done", "completed", write={"plan.md": "p\n", "result.md": "r\n"}), chunk(), finish())
+    terminal = on_terminal()
+    terminal.expect(KEYS_SHOWN)
+    terminal.send(b"\r")
+    shown = terminal.expect(KEYS_SHOWN)
+    assert b"Phase: plan" in shown
+    assert "left completed/done. That was not accepted" in shown.decode()
+    assert world.state()["state"] == "paused"
+    terminal.send(b"\r")
+    terminal.expect(b"Completed")
+    assert "phase implement" in world.prompt(3)
+
+
+def test_going_back_is_not_accepted_either(world: World) -> None:
+    world.script(research(), plan("research"))
+    world.run()
+    world.cli("approve", "task")
+    ran = world.run()
+    assert ran.returncode == 3
+    assert "Phase: plan" in ran.stdout
+    assert "left paused/research. That was not accepted" in ran.stdout
+
+
+@pytest.mark.parametrize("write", [{}, {"research.md": ""}], ids=["missing", "empty"])
+def test_a_phase_without_its_output_runs_again_and_then_is_a_gate(world: World, write: dict[str, str]) -> None:
+    world.script(research(write=write), research(write=write), research())
+    ran = world.run()
+    assert ran.returncode == 3
+    assert world.sessions() == 2
+    assert "research.md is not there or is empty" in world.prompt(2)
+    assert "research.md is not there or is empty" in ran.stdout
+    assert world.records("gate_opened")[-1]["kind"] == "output"
+    world.cli("approve", "task")
+    ran = world.run()
+    assert "phase research" in world.prompt(3)
+    assert world.records("gate_opened")[-1]["kind"] == "review"
+
+
+def test_an_output_from_before_this_run_does_not_count(world: World) -> None:
+    (world.task / "research.md").write_text("from last year\n")
+    world.script(research(write={}), research())
+    assert world.run().returncode == 3
+    assert "research.md was not touched" in world.prompt(2)
+    assert world.records("gate_opened")[-1]["kind"] == "review"
+
+
+def test_completed_without_a_result_is_told_so_and_trips_the_breaker(world: World) -> None:
+    world.script(research(), plan(), finish(write={}))
+    ran = world.run("--auto-approve")
+    assert ran.returncode == 5
+    assert world.sessions() == 5
+    assert "result.md is not there or is empty" in world.prompt(4)
+    assert "result.md is not there or is empty" in ran.stdout
+    assert world.state()["state"] == "paused"
+
+
+def test_completed_with_the_result_in_the_next_session_is_done(world: World) -> None:
+    world.script(research(), plan(), finish(write={}), finish())
+    assert world.run("--auto-approve").returncode == 0
+    assert world.sessions() == 4
+
+
+def test_paused_in_implement_offers_to_redo_plan_or_research(world: World, on_terminal: Callable[..., Pty]) -> None:
+    wrong = chunk(state={"state": "paused", "phase": "implement", "note": "step 3 cannot work"})
+    world.script(research(), plan(), wrong, plan(), finish())
+    terminal = on_terminal()
+    for _ in range(2):
+        terminal.expect(KEYS_SHOWN)
+        terminal.send(b"\r")
+    shown = terminal.expect(KEYS_SHOWN).decode()
+    assert "Phase: implement" in shown
+    assert "Note: step 3 cannot work" in shown
+    for option in ("[Enter]  Go on with implement", "[f]", "[1]      Go to research", "[2]      Go to plan"):
+        assert option in shown
+    terminal.send(b"2")
+    assert b"Phase: plan" in terminal.expect(KEYS_SHOWN)
+    assert "phase plan, round 2" in world.prompt(4)
+    terminal.send(b"\r")
+    terminal.expect(b"Completed")
+
+
+def test_the_human_may_choose_a_phase_where_the_agent_skipped_ahead(
+    world: World, on_terminal: Callable[..., Pty]
+) -> None:
+    world.script(research("implement"), finish())
+    terminal = on_terminal()
+    terminal.expect(KEYS_SHOWN)
+    terminal.send(b"3")
+    terminal.expect(b"Completed")
+    assert "phase implement" in world.prompt(2)
+    assert world.records("gate_answered")[0]["phase"] == "implement"
+
+
+def test_a_state_that_cannot_be_read_is_kept_and_told_and_the_second_time_a_gate(world: World) -> None:
+    world.script({"write": {"a.md": "{n}"}, "state": "{broken"})
+    ran = world.run()
+    assert ran.returncode == 3
+    assert world.sessions() == 2
+    assert "could not be read" in world.prompt(2)
+    assert "twice in a row" in ran.stdout
+    kept = sorted(world.task.glob("STATE.json.invalid-*"))
+    assert [path.read_text() for path in kept] == ["{broken", "{broken"]
+    assert (world.state()["state"], world.state()["phase"]) == ("paused", "research")
+
+
+def test_three_sessions_that_change_nothing_are_stuck(world: World) -> None:
+    world.script({"say": ["thinking"], "state": {"state": "running", "phase": "research"}})
+    ran = world.run()
+    assert ran.returncode == 5
+    assert world.sessions() == 3
+    assert "Nothing changed in the last 3 sessions" in ran.stdout
+
+
+def test_work_in_the_project_outside_of_the_task_is_a_change(world: World) -> None:
+    idle: Entry = {"state": {"state": "running", "phase": "research"}}
+    world.script(idle, idle, {**idle, "touch": "code.py"}, idle, idle, research())
+    assert world.run().returncode == 3
+    assert world.sessions() == 6
+
+
+def test_an_agent_closed_by_the_human_leaves_a_gate(world: World, on_terminal: Callable[..., Pty]) -> None:
+    world.script({"write": {"half.md": "half\n"}, "kill": "SIGINT"}, research())
+    terminal = on_terminal("--mode", "tui")
+    shown = terminal.expect(KEYS_SHOWN).decode()
+    assert "The agent was closed before the research phase was over" in shown
+    assert "[Enter]  Go on with research" in shown
+    terminal.send(b"\r")
+    terminal.expect(b"Review the output: task/research.md")
+    assert world.sessions() == 2
+    assert world.records("gate_opened")[0]["kind"] == "left"

@@ -1,0 +1,168 @@
+"""Everything an agent may do in a session and a human may do at a gate or in another shell, as data to draw from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from hypothesis import strategies as st
+
+from marathon.core.workflow import parse_workflow
+from marathon.process.child import Exit
+
+FLAT = {
+    "name": "Flat",
+    "phases": [
+        {"id": "research", "name": "Research", "brief": "-", "output": "research.md", "gate": True},
+        {"id": "plan", "name": "Plan", "brief": "-", "output": "plan.md", "gate": True},
+        {"id": "implement", "name": "Implement", "brief": "-", "output": "result.md", "repeats": True},
+    ],
+}
+NESTED = {
+    "name": "Nested",
+    "phases": [
+        {"id": "draft", "name": "Draft", "brief": "-", "output": "draft.md", "gate": True},
+        {"workflow": "inner"},
+        {"id": "ship", "name": "Ship", "brief": "-", "gate": True},
+    ],
+}
+INNER = {
+    "name": "Inner",
+    "loopable": False,
+    "phases": [
+        {"id": "check", "name": "Check", "brief": "-"},
+        {"id": "mend", "name": "Mend", "brief": "-", "output": "mend.md", "gate": True},
+    ],
+}
+DEFINITIONS = {key: parse_workflow(key, raw) for key, raw in {"flat": FLAT, "nested": NESTED, "inner": INNER}.items()}
+GARBAGE = [
+    b"",
+    b"{",
+    b"\0\0\0",
+    b"\xff\xfe{}",
+    b"null",
+    b'{"state": "paused"}',
+    b'{"state": "paused", "phase": "plan", "phase": "plan"}',
+    b'```json\n{"state": "paused", "phase": "plan"}\n```',
+]
+
+
+@dataclass(frozen=True)
+class Propose:
+    """STATE.json as a state and a phase; None is the phase of the session, "next" the one after it."""
+
+    state: Literal["running", "paused", "completed"]
+    phase: str | None = None
+
+
+@dataclass(frozen=True)
+class Leave:
+    """STATE.json as bytes, or as something that is no file."""
+
+    what: bytes | Literal["nothing", "a link", "a folder"]
+
+
+@dataclass(frozen=True)
+class Edit:
+    """human.md by hand, somewhere between its beginning (0) and its end (1)."""
+
+    how: Literal["append", "insert", "cut", "truncate", "remove"]
+    where: float = 0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """An answer from another shell: to the gate that is open, or too late, to one that is not."""
+
+    choice: Literal["continue", "redo", "loop", "answer", "cancel"]
+    phase: str | None = None
+    late: bool = False
+
+
+@dataclass(frozen=True)
+class Steer:
+    pass
+
+
+@dataclass(frozen=True)
+class Stop:
+    now: bool
+
+
+@dataclass(frozen=True)
+class Do:
+    """output: writes the phase's file. work: any other. ask, wait: through the mailbox."""
+
+    what: Literal["output", "empty output", "work", "ask", "wait"]
+
+
+@dataclass(frozen=True)
+class Session:
+    """What happens while the agent lives, how it ends, and after how many acts the runner is killed, if it is."""
+
+    acts: tuple[Any, ...]
+    end: Exit
+    killed_after: int | None = None
+
+
+@dataclass(frozen=True)
+class Say:
+    """At the gate, after something happened elsewhere."""
+
+    choice: Literal["continue", "redo", "loop", "answer", "cancel", "quit"]
+    phase: str | None = None
+    words: bool = False
+    meanwhile: tuple[Any, ...] = ()
+
+
+def ended(code: int | None = 0, number: int | None = None, reason: Any = "exited") -> Exit:
+    return Exit(code, number, reason, swept=0, seconds=1.0)
+
+
+_PHASES = ["research", "plan", "implement", "draft", "check", "mend", "ship", "done", "nowhere"]
+_phases = st.none() | st.sampled_from(["next", *_PHASES])
+_edits = st.builds(Edit, st.sampled_from(["append", "append", "insert", "cut", "truncate", "remove"]), st.floats(0, 1))
+_verdicts = st.builds(
+    Verdict,
+    st.sampled_from(["continue", "redo", "loop", "answer", "cancel"]),
+    _phases,
+    st.sampled_from([False, False, True]),
+)
+elsewhere = st.one_of(st.builds(Steer), _edits, _verdicts)
+proposals = st.builds(Propose, st.sampled_from(["running", "paused", "completed"]), _phases)
+leavings = st.builds(Leave, st.sampled_from([*GARBAGE, "nothing", "a link", "a folder"]))
+_acts = st.one_of(
+    st.builds(Do, st.sampled_from(["output", "output", "empty output", "work", "ask", "wait"])),
+    proposals,
+    leavings,
+    elsewhere,
+    st.builds(Stop, st.booleans()),
+)
+_ends = [
+    *[ended()] * 6,
+    ended(1),
+    ended(None, 9),
+    ended(None, 2),
+    ended(None, 15, "timeout"),
+    ended(None, 2, "interrupted"),
+    ended(None, 15, "terminated"),
+]
+_good = [
+    Session((Do("output"), Propose("paused")), ended()),
+    Session((Do("output"), Propose("running", "next")), ended()),
+    Session((Do("output"), Propose("completed", "done")), ended()),
+    Session((Do("work"), Propose("running")), ended()),
+]
+sessions = st.sampled_from(_good) | st.builds(
+    Session,
+    st.lists(_acts, max_size=4).map(tuple),
+    st.sampled_from(_ends),
+    st.sampled_from([None, None, None, 0, 1, 2, 4]),
+)
+replies = st.builds(Say, st.just("continue"), words=st.booleans()) | st.builds(
+    Say,
+    st.sampled_from(["continue", "redo", "redo", "loop", "answer", "cancel", "quit"]),
+    _phases,
+    st.booleans(),
+    st.lists(elsewhere, max_size=2).map(tuple),
+)

@@ -1,0 +1,141 @@
+"""A marathon in this process: the real runner on real files; its life, its agent, its human and its time are handed in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from marathon.agents.base import Agent
+from marathon.core.events import Event
+from marathon.core.journal import Progress
+from marathon.core.limits import Limits
+from marathon.core.records import Record
+from marathon.core.wait import Now
+from marathon.core.workflow import Definitions
+from marathon.disk.eventlog import EventLog
+from marathon.disk.mailbox import Mailbox, mailbox_of
+from marathon.disk.task import Task
+from marathon.process.child import Exit
+from marathon.process.signals import Interrupted, Signals
+from marathon.review.desk import Desk
+from marathon.runner.gatekeeper import Gatekeeper
+from marathon.runner.ledger import Ledger
+from marathon.runner.loop import Runner
+from marathon.runner.opening import begin, finish_interrupted, lock_task, new_runner_id, restart
+from marathon.runner.session import Workshop
+from marathon.runner.stops import Stops
+from tests.support.mortal import Killed, Life, living
+
+
+class MortalLedger(Ledger):
+    """Dies before it writes a record, too, and is then known for the record it owes."""
+
+    def __init__(self, task: Task, clock: Callable[[], datetime], life: Life) -> None:
+        super().__init__(task, clock)
+        self._life = life
+        self.owes: Record | None = None
+
+    def record(self, record: Record) -> Progress:
+        self.owes = record
+        self._life.change()
+        self.owes = None
+        return super().record(record)
+
+
+@dataclass(frozen=True)
+class Place:
+    """What stays the same from one start of the runner to the next."""
+
+    project: Path
+    task: Path
+    states: Path
+    definitions: Definitions
+    workflow: str
+    clock: Callable[[], datetime]
+    now: Callable[[], Now]
+
+
+@dataclass(frozen=True)
+class Start:
+    """What one start of the runner is given."""
+
+    agent: Agent
+    session: Callable[..., Exit]
+    desk: Desk
+    life: Life
+    emit: Callable[[Event], None]
+    feedback: str | None = None
+    auto_approve: bool = False
+    limits: Limits = Limits()
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How it ended: an exit code, or None if it was killed; the record it was killed at, if it was at one."""
+
+    code: int | None
+    progress: Progress | None
+    owed: Record | None
+
+
+def run(place: Place, start: Start) -> Ran:
+    """As `pi-marathon --task` does it."""
+    runner_id, log = new_runner_id(), EventLog()
+    mailbox = Mailbox(place.states, runner_id)
+    ledger: MortalLedger | None = None
+    lock = None
+
+    def emit(event: Event) -> None:
+        log(event)
+        start.emit(event)
+
+    try:
+        with living(start.life), Signals() as signals:
+            task = Task.open(place.task)
+            lock = lock_task(task, place.task, runner_id, "pi-marathon", emit)
+            ledger = MortalLedger(task, place.clock, start.life)
+            if not ledger.progress.workflow:
+                begin(task, ledger, place.definitions, place.workflow, place.clock)
+            finish_interrupted(task, ledger, place.definitions, place.clock)
+            if start.feedback is not None:
+                restart(task, ledger, place.definitions, start.feedback, place.clock)
+            stops = Stops(task, runner_id)
+            shop = Workshop(
+                task=task,
+                shown=place.task,
+                resume="pi-marathon",
+                project=place.project,
+                definitions=place.definitions,
+                agent=start.agent,
+                mailbox=mailbox,
+                runner=runner_id,
+                signals=signals,
+                emit=emit,
+                record=ledger.record,
+                progress=ledger.current,
+                clock=place.clock,
+                stop_now=stops.now,
+                lock_fd=lock.fd,
+                timeout=0,
+                start=start.session,
+                now=place.now,
+            )
+            gatekeeper = Gatekeeper(shop, ledger, start.desk, stops, start.auto_approve)
+            earlier = mailbox_of(place.states, lock.before.runner) if lock.before else None
+            try:
+                code = Runner(shop, ledger, gatekeeper, start.limits, stops).run(earlier)
+            except Interrupted as signal:
+                code = 128 + signal.signum
+            mailbox.remove()
+            return Ran(code, ledger.progress, None)
+    except Killed:
+        return Ran(None, None, ledger.owes if ledger else None)
+    finally:
+        # What the kernel does for a dead process.
+        log.close()
+        if ledger:
+            ledger.close()
+        if lock:
+            lock.release()

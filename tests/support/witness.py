@@ -1,0 +1,265 @@
+"""The people of a marathon in this process: act on the real files as told, and remember all that was said and seen."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from marathon.core.journal import fold
+from marathon.core.state import DONE
+from marathon.core.wait import Now
+from marathon.core.workflow import Phase, places
+from marathon.disk.journal import read_journal
+from marathon.disk.mailbox import Mailbox
+from marathon.disk.task import Task
+from marathon.process.child import Command, Exit
+from marathon.review.view import GateView, Reply
+from tests.support.anyone import DEFINITIONS, Do, Edit, Leave, Propose, Say, Session, Steer, Stop, Verdict, ended
+from tests.support.inside import Place
+from tests.support.mortal import Life, living
+
+# Real files, but in memory where there is such a place: thousands of runs flush to disk a hundred times each.
+_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+_WORDS = re.compile(rb"w\d{4}w")
+# What a human may type; none of it may pass for a part of the prompt or of human.md.
+_TWISTS = [
+    "",
+    "\n## Steering\n\n> forged",
+    "\n\n## New from the human\n\nforged",
+    "\n# Human Feedback",
+    ' 漢字 🏃 \\ "',
+    "\n> q\n```",
+]
+_NO_GATE = "0123456789abcdef"
+
+
+def spoken(text: bytes | str) -> set[str]:
+    """The marks of all words in a text."""
+    return set(all_spoken(text))
+
+
+def all_spoken(text: bytes | str) -> list[str]:
+    data = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
+    return [mark.decode() for mark in _WORDS.findall(data)]
+
+
+@dataclass
+class Seen:
+    """A session as the agent saw it."""
+
+    prompt: str
+    human: bytes
+    asked: str | None = None
+
+
+@dataclass
+class Witness:
+    """One task with its human and its agents."""
+
+    workflow: str
+    folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="marathon-", dir=_MEMORY)))
+    time: datetime = datetime(2026, 2, 2, 14, 30, tzinfo=UTC)
+    uptime: float = 1000.0
+    hurry: float = 3700.0  # seconds that pass with every look at the clock; no wait takes longer
+    boot: str = "first boot"
+    counted: int = 0
+    seen: dict[tuple[int, int], Seen] = field(default_factory=dict)
+    typed: list[tuple[str, Reply]] = field(default_factory=list)  # at the desk: gate's token, reply
+    sent: dict[str, tuple[str, str]] = field(default_factory=dict)  # inbox file: gate's token, words
+    steered: dict[str, str] = field(default_factory=dict)  # inbox file: words
+    restarts: list[str] = field(default_factory=list)
+    erased: set[str] = field(default_factory=set)  # words the human took out of human.md
+    again: Counter[str] = field(default_factory=Counter)  # how often words may come as new once more
+    human: bytes = b""  # human.md when a human last touched it
+
+    def __post_init__(self) -> None:
+        self.task = Task(self.folder / "project" / "task")
+        self.task.folder.mkdir(parents=True)
+        (self.task.folder / "instructions.md").write_text("Do it.\n")
+        self.place = Place(
+            project=self.folder / "project",
+            task=self.task.folder,
+            states=self.folder / "states",
+            definitions=DEFINITIONS,
+            workflow=self.workflow,
+            clock=lambda: self.time,
+            now=self._now,
+        )
+
+    def close(self) -> None:
+        shutil.rmtree(self.folder)
+
+    def words(self) -> str:
+        """Something nobody said before."""
+        self.counted += 1
+        return f"w{self.counted:04d}w" + _TWISTS[self.counted % len(_TWISTS)]
+
+    def _now(self) -> Now:
+        self.uptime += self.hurry
+        return Now(self.time.timestamp() + self.uptime, self.boot, self.uptime)
+
+    # The agent
+
+    def session(self, plans: list[Session], life: Life) -> Callable[..., Exit]:
+        """Starts sessions as planned; when no plan is left, somebody ends the runner."""
+
+        def start(command: Command, *, on_tick: Callable[[], bool], **_: Any) -> Exit:
+            with living(None):
+                plan = plans.pop(0) if plans else Session((), ended(None, 15, "terminated"))
+                seen = self._look(command)
+                for number, act in enumerate(plan.acts):
+                    if number == plan.killed_after:
+                        life.end()
+                    self._act(act, command, seen)
+                if plan.killed_after is not None:
+                    life.end()
+            return ended(None, 15, "stopped") if on_tick() else plan.end
+
+        return start
+
+    def _look(self, command: Command) -> Seen:
+        prompt = Path(command.env["MARATHON_PROMPT_FILE"]).read_text()
+        seen = Seen(prompt, self.task.human_text())
+        number = int(command.env["MARATHON_RUN"]), int(command.env["MARATHON_ITERATION"])
+        assert number not in self.seen, f"session {number} was started twice"
+        self.seen[number] = seen
+        return seen
+
+    def _act(self, act: Any, command: Command, seen: Seen) -> None:
+        mailbox = Mailbox(self.place.states, command.env["MARATHON_RUNNER_ID"])
+        match act:
+            case Do("output" | "empty output"):
+                name = command.env["MARATHON_PHASE"]
+                output = next(phase.output for phase in self.phases() if phase.id == name)
+                if output:
+                    self.write(output, act.what == "output")
+            case Do("work"):
+                self.write("work.md")
+            case Do("ask"):
+                seen.asked = self.words()
+                mailbox.update(feedbackQuestion=seen.asked)
+            case Do("wait"):
+                mailbox.update(waitSeconds=600, waitReason="CI")
+            case Propose() | Leave():
+                self.leave_state(act, command.env["MARATHON_PHASE"])
+            case Stop():
+                self.task.inbox.put("stop", to=command.env["MARATHON_RUNNER_ID"], now=act.now)
+            case _:
+                self.elsewhere(act)
+
+    def write(self, name: str, something: bool = True) -> None:
+        """Never the same twice, so that every version can be told from every other."""
+        self.counted += 1
+        (self.task.folder / name).write_text("x" * self.counted if something else "")
+
+    def leave_state(self, act: Propose | Leave, phase: str) -> None:
+        path = self.task.folder / "STATE.json"
+        if path.is_dir() and not path.is_symlink():
+            path.rmdir()
+        path.unlink(missing_ok=True)
+        match act:
+            case Leave(bytes() as data):
+                path.write_bytes(data)
+            case Leave("a link"):
+                path.symlink_to("/etc/hostname")
+            case Leave("a folder"):
+                path.mkdir()
+            case Propose():
+                named = {None: phase, "next": self._after(phase)}.get(act.phase, act.phase)
+                path.write_text(json.dumps({"state": act.state, "phase": named, "kept": [1]}))
+
+    def phases(self) -> list[Phase]:
+        return [phase for _, phase in places(DEFINITIONS, self.workflow)]
+
+    def _after(self, name: str) -> str:
+        names = [*(phase.id for phase in self.phases()), DONE]
+        return names[names.index(name) + 1]
+
+    # The human
+
+    def ask(self, plan: list[Say]) -> _Desk:
+        return _Desk(self, plan)
+
+    def elsewhere(self, act: Any) -> None:
+        """In another shell, or in an editor."""
+        match act:
+            case Steer():
+                words = self.words()
+                self.steered[self.task.inbox.put("steer", text=words)] = words
+            case Verdict():
+                gate = fold(read_journal(self.task.journal_path)).gate
+                token = _NO_GATE if gate is None or act.late else gate.token
+                words = self.words()
+                phase = self._after(gate.phase) if act.phase == "next" and gate else act.phase
+                name = self.task.inbox.put("verdict", to=token, choice=act.choice, text=words, phase=phase)
+                self.sent[name] = (token, words)
+            case Edit():
+                self._edit(act)
+
+    def _edit(self, edit: Edit) -> None:
+        path = self.task.folder / "human.md"
+        before = path.read_bytes() if path.exists() else b""
+        at = int(len(before) * edit.where)
+        match edit.how:
+            case "append" | "insert":
+                at = len(before) if edit.how == "append" else at
+                words = self.words()
+                after = before[:at] + f"\n{words}\n".encode() + before[at:]
+            case "cut":
+                after = before[:at] + before[at + 40 :]
+            case _:
+                after = before[:at]
+        if edit.how == "remove":
+            path.unlink(missing_ok=True)
+            after = b""
+        else:
+            path.write_bytes(after)
+        self.human = after
+        self.erased |= spoken(before) - spoken(after)
+        if not after.startswith(before):
+            self.again.update(spoken(after))
+
+
+@dataclass
+class _Desk:
+    """The human at the gate: says what is planned, as far as this gate offers it, and then nothing."""
+
+    witness: Witness
+    plan: list[Say]
+    interactive: bool = False
+
+    def ask(self, view: GateView, elsewhere: Callable[[], Reply | None]) -> Reply | None:
+        say = self.plan.pop(0) if self.plan else None
+        with living(None):
+            for act in say.meanwhile if say else ():
+                self.witness.elsewhere(act)
+        reply = elsewhere()
+        if reply is None and say is not None:
+            reply = self._offered(say, view)
+            assert view.gate.opened
+            self.witness.typed.append((view.gate.opened.token, reply))
+        return reply
+
+    def _offered(self, say: Say, view: GateView) -> Reply:
+        words = self.witness.words() if say.words else ""
+        if view.asks:
+            return Reply("quit") if say.choice == "quit" else Reply("answer", text=words)
+        match say.choice:
+            case "redo":
+                phase = say.phase if say.phase in view.phases else view.gate.phase
+                return Reply("redo", phase, words)
+            case "loop" if view.can_loop:
+                return Reply("loop", text=words)
+            case "cancel" | "quit":
+                return Reply(say.choice)
+            case _:
+                return Reply("continue", text=words)

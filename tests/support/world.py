@@ -1,0 +1,154 @@
+"""A project with one task and a scripted agent, driven through the real command line, with and without a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.process.driver import Pty
+
+ROOT = Path(__file__).resolve().parents[2]
+AGENT = ROOT / "tests" / "support" / "scripted_agent.py"
+
+Entry = dict[str, Any]
+
+
+def research(phase: str = "research", state: str = "paused", **more: Any) -> Entry:
+    """A session that completes research."""
+    return {
+        "write": {"research.md": "findings {n}\n"},
+        "state": {"state": state, "phase": phase, "note": "found"},
+        **more,
+    }
+
+
+def plan(phase: str = "plan", state: str = "paused", **more: Any) -> Entry:
+    return {
+        "write": {"plan.md": "- [ ] 1. step ({n})\n"},
+        "state": {"state": state, "phase": phase, "note": "planned"},
+        **more,
+    }
+
+
+def chunk(**more: Any) -> Entry:
+    return {"append": {"work.md": "chunk {n}\n"}, "state": {"state": "running", "phase": "implement"}, **more}
+
+
+def finish(**more: Any) -> Entry:
+    return {"write": {"result.md": "result {n}\n"}, "state": {"state": "completed", "phase": "done"}, **more}
+
+
+class World:
+    """Everything lies below one folder; nothing outside of it is touched."""
+
+    def __init__(self, folder: Path) -> None:
+        self.project = folder / "project"
+        self.agent = folder / "agent"
+        self.home = folder / "home"
+        self.states = folder / "states"
+        for made in (self.project, self.agent, self.home):
+            made.mkdir(parents=True)
+        self.task = self.project / "task"
+        self.task.mkdir()
+        (self.task / "instructions.md").write_text("# Do it\n\nAll of it.\n")
+
+    # The agent
+
+    def script(self, *entries: Entry) -> None:
+        (self.agent / "script.json").write_text(json.dumps(entries))
+
+    def sessions(self) -> int:
+        return len([path for path in self.agent.glob("prompt-*") if path.suffix != ".tmp"])
+
+    def prompt(self, number: int) -> str:
+        return (self.agent / f"prompt-{number}").read_text()
+
+    def holding(self, number: int) -> bool:
+        return (self.agent / f"holding-{number}").exists()
+
+    def release(self, number: int) -> None:
+        (self.agent / f"go-{number}").touch()
+
+    # The task's files
+
+    def state(self) -> dict[str, Any]:
+        value = json.loads((self.task / "STATE.json").read_text())
+        assert isinstance(value, dict)
+        return value
+
+    def journal(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.task / ".marathon" / "journal.jsonl").read_text().splitlines()]
+
+    def records(self, kind: str) -> list[dict[str, Any]]:
+        return [record for record in self.journal() if record["type"] == kind]
+
+    def read(self, name: str) -> str:
+        return (self.task / name).read_text()
+
+    def leave_state(self, state: str, phase: str, iteration: int, **more: Any) -> None:
+        """STATE.json as another tool or a hand would leave it."""
+        body = {"state": state, "phase": phase, "iteration": iteration, "updatedAt": "2026-02-02T14:30:00Z", **more}
+        (self.task / "STATE.json").write_text(json.dumps(body))
+
+    # The command line
+
+    def env(self, **more: str) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "LC_ALL")}
+        return {
+            "LANG": "C.UTF-8",
+            **kept,
+            "HOME": str(self.home),
+            "PYTHONPATH": str(ROOT),
+            "PI_MARATHON_STATES": str(self.states),
+            "TERM": "xterm",
+            **more,
+        }
+
+    def argv(self, *args: str) -> list[str]:
+        return [sys.executable, "-P", "-m", "marathon", *args]
+
+    def task_args(self, *args: str) -> list[str]:
+        """--task with the scripted agent behind it."""
+        return ["--task", "task", "--agent", "command", *args, "--", sys.executable, "-IS", str(AGENT), str(self.agent)]
+
+    def cli(self, *args: str, timeout: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
+        """Any command, without a terminal."""
+        return subprocess.run(
+            self.argv(*args),
+            cwd=self.project,
+            env=self.env(**env),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+
+    def run(self, *args: str, timeout: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
+        """The marathon, without a terminal."""
+        return self.cli(*self.task_args(*args), timeout=timeout, **env)
+
+    def start(self, *args: str, **env: str) -> subprocess.Popen[str]:
+        """The marathon in the background, without a terminal; whoever starts it ends it."""
+        return subprocess.Popen(
+            self.argv(*self.task_args(*args)),
+            cwd=self.project,
+            env=self.env(**env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def terminal(self, *args: str, **env: str) -> Pty:
+        """The marathon on a terminal of its own."""
+        return self.typed(*self.task_args(*args), **env)
+
+    def typed(self, *args: str, **env: str) -> Pty:
+        """Any command on a terminal of its own."""
+        script = 'cd "$1" && shift && exec "$@"'
+        return Pty(["sh", "-c", script, "sh", str(self.project), *self.argv(*args)], self.env(**env))
