@@ -10,13 +10,13 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from marathon import __version__
 from marathon._bundled import bundled
 from marathon.agents.table import AGENTS
+from marathon.cli.checkup_pi import pi_findings
+from marathon.cli.finding import Finding
 from marathon.disk.files import make_private_directory
 from marathon.disk.mailbox import states_folder
 from marathon.disk.workflows import load_workflows
@@ -24,20 +24,8 @@ from marathon.errors import MarathonError
 from marathon.process.terminal import interactive
 
 
-@dataclass(frozen=True)
-class Finding:
-    name: str
-    level: Literal["good", "note", "bad"]
-    found: str
-    cure: str = ""
-
-    @property
-    def sign(self) -> str:
-        return {"good": "✓", "note": "•", "bad": "✗"}[self.level]
-
-
 def checkup() -> list[Finding]:
-    return [check() for check in CHECKS]
+    return [*(check() for check in CHECKS), *pi_findings()]
 
 
 def _version() -> Finding:

@@ -39,6 +39,7 @@ def look_at(shown: Path, sessions: int) -> Status:
         run=progress.run,
         iteration=progress.iteration,
         seconds=progress.seconds,
+        usage=progress.usage,
         waits_for=waits_for(progress, moment()),
         note=(gate.note if gate else None) or "",
         runner=str(holder) if holder else "",

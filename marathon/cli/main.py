@@ -28,6 +28,7 @@ COMMANDS = {
     "wait": "For agents: ask for a pause before the next session.",
     "ask": "For agents: ask the human a question.",
     "workflow": "List, show and check workflow definitions.",
+    "install": "Give pi the extension and the skills.",
     "doctor": "Check this machine and say what to mend.",
     "completion": "Print the shell completion script.",
 }
@@ -92,7 +93,11 @@ EPILOG = (
     "-h", "--human", metavar="TEXT", help="Restart a finished or paused task with this feedback (help is --help)."
 )
 @click.option(
-    "--agent", default="pi", show_default=True, metavar="NAME", help="rehearsal, or command with a program after --."
+    "--agent",
+    default="pi",
+    show_default=True,
+    metavar="NAME",
+    help="pi, rehearsal, or command (a program after --).",
 )
 @click.option(
     "--mode", type=click.Choice(["tui", "stream"]), help="Hand the agent the terminal, or show its work as lines."
@@ -119,17 +124,21 @@ def cli(ctx: click.Context, /, **options: Any) -> None:
 
     \b
     pi-marathon new                              make a task
-    pi-marathon --task DIR --agent rehearsal     run it
+    pi-marathon --task DIR                       run it with pi
     pi-marathon --task DIR -h "feedback"         run a finished one again
+    pi-marathon                                  pi; /marathon-loop DIR in it starts a marathon
     pi-marathon --task DIR --agent command -- PROGRAM ARGS    any program as the agent
     """
     if ctx.invoked_subcommand is not None:
         return
+    agent_args = ctx.meta.get("agent_args", ())
     if options["task"] is None:
-        raise click.UsageError("Nothing to do: give --task DIR, or a command. See: pi-marathon --help")
+        from marathon.cli.loose import start_pi
+
+        ctx.exit(start_pi(options, agent_args))
     from marathon.cli.run import run_task
 
-    ctx.exit(run_task(options, ctx.meta.get("agent_args", ())))
+    ctx.exit(run_task(options, agent_args))
 
 
 def main(args: Sequence[str] | None = None) -> None:

@@ -33,6 +33,13 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600}h {whole % 3600 // 60:02d}m"
 
 
+def amount(tokens: int) -> str:
+    """950, 12.4k, 3.1M tokens."""
+    if tokens < 1000:
+        return str(tokens)
+    return f"{tokens / 1000:.1f}k" if tokens < 1_000_000 else f"{tokens / 1_000_000:.1f}M"
+
+
 def quoted(text: str) -> str:
     """The text as a Markdown quotation, so that nothing in it can pass for a heading of ours."""
     return "\n".join(f"> {line}".rstrip() for line in text.strip("\n").splitlines())

@@ -19,7 +19,9 @@ from marathon.process.guardian import Guardian
 from marathon.process.signals import Signals
 from marathon.process.terminal import Terminal, blocked
 
-_UNCATCHABLE = {signal.SIGKILL, signal.SIGSTOP}
+# Asked for once: building the set takes longer than changing every one of them.
+_EVERY = signal.valid_signals()
+_CATCHABLE = _EVERY - {signal.SIGKILL, signal.SIGSTOP}
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ def launch(command: Command, terminal: Terminal | None) -> Launched:
             streams[name], outputs[name] = os.pipe()
             on_failure.callback(os.close, streams[name])
             theirs.callback(os.close, outputs[name])
-        with blocked(*signal.valid_signals()):
+        with blocked(*_EVERY):
             pid = _fork(command)
             if pid == 0:
                 _be_guardian(command, terminal, far_end, outputs)
@@ -65,7 +67,7 @@ def _be_guardian(
         gc.disable()
         signal.set_wakeup_fd(-1)
         listened = (signal.SIGCHLD, signal.SIGINT) if terminal else (signal.SIGCHLD,)
-        for number in signal.valid_signals() - _UNCATCHABLE:
+        for number in _CATCHABLE:
             signal.signal(number, signal.SIG_DFL if number in listened else signal.SIG_IGN)
         if terminal is None:
             os.setsid()
@@ -141,7 +143,7 @@ def _be_agent(
         subject = b"cwd"
         os.chdir(command.cwd)
         subject = b"program"
-        for number in signal.valid_signals() - _UNCATCHABLE:
+        for number in _CATCHABLE:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.execvpe(command.argv[0], command.argv, command.env)

@@ -37,7 +37,6 @@ class Signals:
     def __init__(self, numbers: Sequence[int] = COLLECTED) -> None:
         self._numbers = numbers
         self._pending: deque[int] = deque()
-        self._raising = False
         self._old: dict[int, Any] = {}
 
     def __enter__(self) -> Signals:
@@ -71,28 +70,19 @@ class Signals:
         return any(number in numbers for number in self._pending)
 
     @contextlib.contextmanager
-    def raising(self) -> Iterator[None]:
-        """Around code that knows nothing of us: the first signal that asks us to end raises Interrupted."""
-        for number in self.take():
-            if number in ENDING:
-                raise Interrupted(number)
-        paused = [number for number in (signal.SIGTSTP, signal.SIGCONT) if number in self._old]
-        for number in paused:
+    def lent(self) -> Iterator[None]:
+        """Around a library with an event loop of its own, which may watch `fd`; afterwards all is as it was."""
+        for number in self._old.keys() & {signal.SIGTSTP, signal.SIGCONT}:
             signal.signal(number, signal.SIG_DFL)
-        self._raising = True
         try:
             yield
         finally:
-            self._raising = False
-            # An event loop in between may have left neither the handlers nor the wakeup fd as they were.
+            # The event loop may have left neither the handlers nor the wakeup fd as they were.
             for number in self._old:
                 signal.signal(number, self._handle)
             signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
 
     def _handle(self, signum: int, frame: FrameType | None) -> None:
-        if self._raising and signum in ENDING:
-            self._raising = False
-            raise Interrupted(signum)
         self._pending.append(signum)
         # The interpreter wrote to the wakeup fd already, unless a library took it away.
         with contextlib.suppress(OSError):

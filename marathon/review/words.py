@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import signal
 import termios
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from marathon.disk.files import read_regular, write_atomic
-from marathon.process.signals import Interrupted, Signals
+from marathon.process.signals import ENDING, Interrupted, Signals
 
 if TYPE_CHECKING:
+    from prompt_toolkit.application import Application
     from prompt_toolkit.key_binding import KeyBindings
     from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 
@@ -27,23 +31,39 @@ def ask_words(question: str, draft: Path, signals: Signals) -> str | None:
         instruction="(Enter ends, Alt+Enter: new line)\n",
         key_bindings=_bindings(),
     )
+    caught = _end_on_signals(prompt.application, signals)
+    said = None
     try:
-        with signals.raising():
+        with signals.lent():
             said = prompt.unsafe_ask(patch_stdout=False)
-    except (KeyboardInterrupt, EOFError):
-        _keep(prompt.application.current_buffer.text, draft)
-        return None
-    except Interrupted as signal_:
-        _keep(prompt.application.current_buffer.text, draft)
-        if signal_.signum == 2:
-            return None
-        raise
+    except (KeyboardInterrupt, EOFError, Interrupted):
+        pass
+    except OSError:
+        if not caught:
+            raise EOFError from None  # the terminal is gone
     finally:
-        termios.tcsetattr(0, termios.TCSADRAIN, saved)
+        with contextlib.suppress(termios.error):
+            termios.tcsetattr(0, termios.TCSADRAIN, saved)
     if said is None:
+        _keep(prompt.application.current_buffer.text, draft)
+        if caught and caught[0] != signal.SIGINT:
+            raise Interrupted(caught[0])
         return None
     draft.unlink(missing_ok=True)
     return str(said)
+
+
+def _end_on_signals(prompt: Application[Any], signals: Signals) -> list[int]:
+    """Ends the prompt from within its own event loop: an exception out of a signal handler would be lost in there."""
+    caught: list[int] = []
+
+    def obey() -> None:
+        caught.extend(number for number in signals.take() if number in ENDING)
+        if caught and not prompt.is_done:
+            prompt.exit(exception=Interrupted(caught[0]))
+
+    prompt.pre_run_callables.append(lambda: asyncio.get_running_loop().add_reader(signals.fd, obey))
+    return caught
 
 
 def _keep(text: str, draft: Path) -> None:

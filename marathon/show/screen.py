@@ -22,7 +22,7 @@ from marathon.core.events import (
     Typing,
     Waiting,
 )
-from marathon.core.text import clean, duration, one_line
+from marathon.core.text import amount, clean, duration, one_line
 
 _SIGNS = {"info": "", "warning": "⚠️  ", "error": "❌ "}
 _RESULT_LINES = 3
@@ -167,8 +167,7 @@ def _summary(event: SessionOver) -> list[str]:
     """45s, 3 turns, 12.4k tok, $0.12, and what went wrong."""
     parts = [duration(event.seconds)]
     if event.turns:
-        tokens = f"{event.tokens / 1000:.1f}k" if event.tokens >= 1000 else str(event.tokens)
-        parts += [f"{event.turns} turns", f"{tokens} tok", f"${event.cost:.2f}"]
+        parts += [f"{event.turns} turns", f"{amount(event.tokens)} tok", f"${event.cost:.2f}"]
     if event.ending != "ended":
         parts.append(event.ending + (f": {one_line(event.cause, 200)}" if event.cause else ""))
     return parts

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from marathon.core.journal import Progress
-from marathon.core.text import clean, duration, one_line
+from marathon.core.journal import NOTHING_USED, Progress
+from marathon.core.records import Usage
+from marathon.core.text import amount, clean, duration, one_line
 from marathon.core.wait import Now, left
 from marathon.core.workflow import Definitions, WorkflowInvalid, breadcrumb, current
 
@@ -23,6 +24,7 @@ class Status:
     run: int = 0
     iteration: int = 0
     seconds: float = 0
+    usage: Usage = NOTHING_USED
     waits_for: str = ""
     note: str = ""
     runner: str = ""
@@ -32,7 +34,7 @@ class Status:
     resume: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {**asdict(self), "usage": self.usage.model_dump()}
 
 
 def condition_of(progress: Progress, running: bool) -> str:
@@ -83,6 +85,7 @@ def status_lines(status: Status) -> list[str]:
         ("Phase", status.breadcrumb or status.phase),
         ("Run", f"{status.run}, iteration {status.iteration}" if status.run else ""),
         ("Worked", duration(status.seconds) if status.run else ""),
+        ("Used", _used(status.usage)),
         ("Waits for", status.waits_for),
         ("Note", one_line(status.note, 300)),
         ("Runner", status.runner),
@@ -99,10 +102,24 @@ def status_lines(status: Status) -> list[str]:
     return [clean(line) for line in lines]
 
 
+def _used(usage: Usage) -> str:
+    """$1.20, 240.1k tokens (3.0k in, 2.1k out, 235.0k cached), 31 turns, 44 tool calls, model"""
+    if not usage.turns:
+        return ""
+    cached = usage.cacheRead + usage.cacheWrite
+    tokens = (
+        f"{amount(usage.tokens)} tokens ({amount(usage.input)} in, {amount(usage.output)} out, {amount(cached)} cached)"
+    )
+    return ", ".join(
+        [f"${usage.cost:.2f}", tokens, f"{usage.turns} turns", f"{usage.toolCalls} tool calls", usage.model]
+    )
+
+
 def session_line(facts: dict[str, Any]) -> str:
     seconds = facts.get("seconds")
     took = duration(seconds) if isinstance(seconds, int | float) else "?"
+    used = facts.get("usage")
+    cost = f"  ${used['cost']:.2f}" if isinstance(used, dict) and isinstance(used.get("cost"), int | float) else ""
     cause = f"  {one_line(str(facts.get('cause')), 100)}" if facts.get("cause") else ""
-    return (
-        f"  {facts.get('iteration', '?'):>4}  {facts.get('phase', '?'):12} {took:>8}  {facts.get('ending', '?')}{cause}"
-    )
+    number, phase = facts.get("iteration", "?"), facts.get("phase", "?")
+    return f"  {number:>4}  {phase:12} {took:>8}{cost}  {facts.get('ending', '?')}{cause}"
