@@ -17,5 +17,5 @@ class Counts:
     tasks: int  # in the long list
 
 
-FULL = Counts(starts=21, lists=15, blocks=5, sessions=41, writes=40, warm_up=50, marathon=1000, tasks=1000)
+FULL = Counts(starts=31, lists=15, blocks=15, sessions=11, writes=20, warm_up=50, marathon=1000, tasks=1000)
 QUICK = Counts(starts=2, lists=2, blocks=1, sessions=5, writes=5, warm_up=3, marathon=8, tasks=20)

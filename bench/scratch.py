@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -71,15 +72,19 @@ def marathon_args(task: str, sessions: int) -> list[str]:
     return ["--task", task, "--agent", "command", "--max-iterations", str(sessions)]
 
 
+def seconds_of(scratch: Scratch, argv: Sequence[str]) -> float:
+    began = time.perf_counter()
+    scratch.run(argv)
+    return time.perf_counter() - began
+
+
 def fastest(scratch: Scratch, commands: Mapping[str, Sequence[str]], times: int) -> dict[str, float]:
     """Seconds of each command's fastest start. They take turns, so that whatever else runs meets all alike.
 
     The fastest, because all that other work can do to a start is to make it slower.
     """
-    taken: dict[str, list[float]] = {name: [] for name in commands}
+    best = dict.fromkeys(commands, inf)
     for _ in range(times):
         for name, argv in commands.items():
-            began = time.perf_counter()
-            scratch.run(argv)
-            taken[name].append(time.perf_counter() - began)
-    return {name: min(seconds) for name, seconds in taken.items()}
+            best[name] = min(best[name], seconds_of(scratch, argv))
+    return best

@@ -117,6 +117,9 @@ EPILOG = (
 @click.option(
     "--retry-wait", default="2s", show_default=True, metavar="DURATION", help="Before the first retry; then doubling."
 )
+@click.option(
+    "--keep-events", type=click.IntRange(min=0), default=200, show_default=True, help="Logs of a run; 0: keep all."
+)
 @click.option("--notify/--no-notify", default=True, help="Bell and desktop notification when a human is needed.")
 @click.pass_context
 def cli(ctx: click.Context, /, **options: Any) -> None:

@@ -81,6 +81,7 @@ def run_task(options: Mapping[str, Any], agent_args: tuple[str, ...]) -> int:
                 lock_fd=lock.fd,
                 timeout=limits.session_timeout,
                 attended=interactive(),
+                keep_events=options["keep_events"],
             )
             desk: Desk = TerminalDesk(signals, task.own / "draft.md") if interactive() else NoTerminal()
             gatekeeper = Gatekeeper(shop, ledger, desk, stops, options["auto_approve"])

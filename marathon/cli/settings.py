@@ -18,6 +18,7 @@ KNOWN = {
     "session_timeout": str,
     "retries": int,
     "retry_wait": str,
+    "keep_events": int,
     "notify": bool,
 }
 # What a repository must not decide for whoever checks it out.

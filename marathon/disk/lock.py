@@ -28,7 +28,7 @@ class Holder:
     cwd: str = ""
 
     def __str__(self) -> str:
-        age = duration(max(0.0, time.time() - self.since))
+        age = duration(min(max(0.0, time.time() - self.since), 1e9))
         return f"pid {self.pid} on {one_line(self.host, 60)}, for {age}"
 
 
@@ -38,21 +38,22 @@ class TaskLock:
     def __init__(self, path: Path, task: Path, runner: str, resume: str = "") -> None:
         with disk_errors("open", path):
             self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE)
-        self.before = _read(self.fd)
         try:
             _lock_now(self.fd)
         except OSError as error:
+            holder = _read(self.fd)  # only now: the note before was another one's
             os.close(self.fd)
             if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
                 raise TaskInvalid(
                     f"{path}: this filesystem has no locks ({error.strerror}). Move the task to a local disk."
                 ) from error
-            raise Held(task, self.before) from error
-        holder = Holder(os.getpid(), socket.gethostname(), runner, time.time(), resume, os.getcwd())
+            raise Held(task, holder) from error
+        self.before = _read(self.fd)
+        note = json.dumps(asdict(Holder(os.getpid(), socket.gethostname(), runner, time.time(), resume, os.getcwd())))
         with disk_errors("write", path):
-            os.ftruncate(self.fd, 0)
-            os.lseek(self.fd, 0, os.SEEK_SET)
-            write_all(self.fd, json.dumps(asdict(holder)).encode())
+            # In one piece and over the whole of the old one: whoever is killed here leaves a note that can be read.
+            write_all(self.fd, note.encode().ljust(os.fstat(self.fd).st_size))
+            os.ftruncate(self.fd, len(note))
 
     def release(self) -> None:
         os.close(self.fd)
@@ -110,10 +111,10 @@ def last_holder(path: Path) -> Holder | None:
 
 def _read(fd: int) -> Holder | None:
     try:
-        value = json.loads(os.pread(fd, 1 << 20, 0))
+        value = json.loads(os.pread(fd, 1 << 20, 0), parse_constant=int)  # no NaN
         words = (str(value["host"]), str(value["runner"]))
         return Holder(
             int(value["pid"]), *words, float(value["since"]), str(value.get("resume", "")), str(value.get("cwd", ""))
         )
-    except (ValueError, TypeError, KeyError, OSError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError, OSError):
         return None

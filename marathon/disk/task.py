@@ -168,6 +168,11 @@ class Task:
         make_private_directory(folder)
         return folder / f"{iteration:03d}.{suffix}"
 
+    def drop_old_events(self, run: int, iteration: int, keep: int) -> None:
+        """Make room for this session's log: only the last `keep` of a run stay; 0 keeps all."""
+        if keep and iteration > keep:
+            (self.run_folder(run) / "events" / f"{iteration - keep:03d}.jsonl").unlink(missing_ok=True)
+
     def write_iteration(self, run: int, iteration: int, facts: dict[str, Any]) -> None:
         path = self.session_path(run, "iterations", iteration, "json")
         write_atomic(path, (json.dumps(facts, indent=2, ensure_ascii=False) + "\n").encode(), durable=False)

@@ -56,6 +56,7 @@ class Workshop:
     lock_fd: int
     timeout: float
     attended: bool = False
+    keep_events: int = 0
     start: Callable[..., Exit] = run
     now: Callable[[], Now] = moment
 
@@ -89,6 +90,7 @@ def run_session(shop: Workshop, progress: Progress, step: RunSession) -> Progres
     human, human_mark = task.new_from_human(progress.delivered)
     now = shop.clock()
     log = str(task.session_path(progress.run, "events", iteration, "jsonl"))
+    task.drop_old_events(progress.run, iteration, shop.keep_events)
     shop.mailbox.write(_mail(shop, phase.id, iteration, progress, now, log))
     update_state(shop, phase.id, iteration, state="running", note=None)
     prompt = task.session_path(progress.run, "prompts", iteration, "md")

@@ -2,5 +2,4 @@
 
 from __future__ import annotations
 
-from tests.support.fixtures import in_background as in_background
 from tests.support.fixtures import typed as typed

@@ -49,7 +49,7 @@ class Sweeper:
         return None if answer is None else int(answer)
 
     def run(self, world: World, *args: str, kill_at: int = 0) -> int:
-        """Its exit code; what it printed is in home/out."""
+        """Its exit code."""
         (world.home / "out").unlink(missing_ok=True)
         pid = self.start(world, *args, kill_at=kill_at)
         ended: list[int] = []
@@ -61,6 +61,10 @@ class Sweeper:
 
         until(over, f"{args} ends", seconds=60)
         return ended[0]
+
+    def printed(self, world: World) -> str:
+        """What the last run in this world wrote to stdout and stderr."""
+        return (world.home / "out").read_text()
 
     def close(self) -> None:
         assert self._server.stdin

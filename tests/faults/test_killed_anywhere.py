@@ -9,8 +9,6 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from tests.faults.sweep import (
     KILLED,
     Sweeper,
@@ -22,16 +20,9 @@ from tests.faults.sweep import (
     marathon_args,
     nobody_left,
     points,
-    sweeper,
 )
 from tests.process.driver import until
 from tests.support.world import World
-
-
-@pytest.fixture(scope="module")
-def cli() -> Iterator[Sweeper]:
-    with sweeper() as started:
-        yield started
 
 
 def at_each_change(

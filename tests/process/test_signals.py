@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from marathon.process.signals import COLLECTED, ENDING, Interrupted, Signals
+from marathon.process.signals import COLLECTED, Signals
 
 
 @pytest.fixture
@@ -57,46 +57,32 @@ def test_what_was_ignored_stays_ignored() -> None:
         signal.signal(signal.SIGHUP, old)
 
 
-@pytest.mark.parametrize("number", ENDING)
-def test_raising_tears_foreign_code_apart_once(signals: Signals, number: int) -> None:
-    with pytest.raises(Interrupted) as caught, signals.raising():
-        os.kill(os.getpid(), number)
-    assert caught.value.signum == number
-    os.kill(os.getpid(), number)
-    assert signals.take() == [number]
-
-
-def test_a_second_signal_does_not_disturb_the_cleanup_after_the_first(signals: Signals) -> None:
-    cleaned = []
-
-    def foreign_code() -> None:
+def test_a_foreign_event_loop_can_watch_for_our_signals(signals: Signals) -> None:
+    async def use() -> list[int]:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGWINCH, lambda: None)  # which takes the wakeup fd away from us
+        seen: asyncio.Future[list[int]] = loop.create_future()
+        loop.add_reader(signals.fd, lambda: seen.set_result(signals.take()))
+        loop.call_soon(os.kill, os.getpid(), signal.SIGTERM)
         try:
-            os.kill(os.getpid(), signal.SIGHUP)
+            return await asyncio.wait_for(seen, 30)
         finally:
-            os.kill(os.getpid(), signal.SIGTERM)
-            cleaned.append(True)
+            loop.remove_reader(signals.fd)
 
-    with pytest.raises(Interrupted) as caught, signals.raising():
-        foreign_code()
-    assert cleaned
-    assert caught.value.signum == signal.SIGHUP
-    assert signals.take() == [signal.SIGTERM]
+    with signals.lent():
+        assert asyncio.run(use()) == [signal.SIGTERM]
 
 
-def test_a_signal_from_before_raises_at_once(signals: Signals) -> None:
-    os.kill(os.getpid(), signal.SIGTERM)
-    with pytest.raises(Interrupted), signals.raising():
-        pytest.fail("the body must not run")
-
-
-def test_raising_survives_an_event_loop_that_takes_the_signals_for_itself(signals: Signals) -> None:
+def test_a_foreign_event_loop_leaves_our_handlers_as_they_were(signals: Signals) -> None:
     async def use() -> None:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, lambda: None)
         loop.add_signal_handler(signal.SIGWINCH, lambda: None)
 
-    with signals.raising():
+    with signals.lent():
+        assert signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL
         asyncio.run(use())
-    os.kill(os.getpid(), signal.SIGINT)
+    for number in (signal.SIGINT, signal.SIGTSTP):
+        os.kill(os.getpid(), number)
     assert readable(signals)
-    assert signals.take() == [signal.SIGINT]
+    assert signals.take() == [signal.SIGINT, signal.SIGTSTP]

@@ -327,7 +327,14 @@ class Work:
         assert request.heading is not None
         phase, _, iteration = request.heading
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        proposal = {"state": "paused", "phase": phase, "iteration": iteration, "updatedAt": now, "note": "done", **state}
+        proposal = {
+            "state": "paused",
+            "phase": phase,
+            "iteration": iteration,
+            "updatedAt": now,
+            "note": "done",
+            **state,
+        }
         return Turn(tools=[write(self.folder / "STATE.json", json.dumps(proposal))])
 
 

@@ -34,7 +34,11 @@ INNER = {
         {"id": "mend", "name": "Mend", "brief": "-", "output": "mend.md", "gate": True},
     ],
 }
-DEFINITIONS = {key: parse_workflow(key, raw) for key, raw in {"flat": FLAT, "nested": NESTED, "inner": INNER}.items()}
+DEFINITIONS = {
+    "flat": parse_workflow("flat", FLAT),
+    "nested": parse_workflow("nested", NESTED),
+    "inner": parse_workflow("inner", INNER),
+}
 GARBAGE = [
     b"",
     b"{",

@@ -1,9 +1,11 @@
-"""A marathon in this process: the real runner on real files; its life, its agent, its human and its time are handed in."""
+"""A marathon in this process: the real runner on real files; its life, agent, human and time are handed in."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
@@ -68,7 +70,7 @@ class Start:
     emit: Callable[[Event], None]
     feedback: str | None = None
     auto_approve: bool = False
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
 
 
 @dataclass(frozen=True)
@@ -133,9 +135,17 @@ def run(place: Place, start: Start) -> Ran:
     except Killed:
         return Ran(None, None, ledger.owes if ledger else None)
     finally:
-        # What the kernel does for a dead process.
         log.close()
         if ledger:
             ledger.close()
         if lock:
             lock.release()
+        close_all_below(place.task)
+
+
+def close_all_below(folder: Path) -> None:
+    """As the kernel does it for the dead: one killed while it made its lock had no chance to close it."""
+    for fd in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            if os.readlink(f"/proc/self/fd/{fd}").startswith(str(folder)):
+                os.close(int(fd))

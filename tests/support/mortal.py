@@ -1,4 +1,4 @@
-"""Code in this process that dies like a killed one: before any chosen change to a file, and after that it changes none."""
+"""Code in this process that dies as if killed: before a chosen change to a file, and after that it changes none."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Way:
 
     definitions: Definitions
     workflow: str = ""
-    position: Position = Position(())
+    position: Position = field(default_factory=lambda: Position(()))
     gate: GateOpened | None = None
     verdict: tuple[GateOpened, GateAnswered] | None = None
     ended: SessionEnded | None = None
@@ -101,9 +101,10 @@ class Way:
                 self.gate, self.verdict = record, None
             case GateAnswered():
                 assert self.gate is not None, "an answer without a gate"
-                self.answered.append((self.gate, record))
-                goes_on = self.gate.kind == "limit" and record.choice == "continue"
-                self.gate, self.verdict = None, None if goes_on else (self.gate, record)
+                verdict = self.gate, record
+                self.answered.append(verdict)
+                self.verdict = None if self.gate.kind == "limit" and record.choice == "continue" else verdict
+                self.gate = None
             case Moved():
                 self._nothing_stands_in_the_way()
                 assert [tuple(segment) for segment in record.path] == list(self._expected().path)

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 import os
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -83,7 +84,7 @@ class _Session:
         self._run = run
         self._numbers = numbers
         self._steered: list[str] = []
-        self._last_words = ""
+        self._last_words: deque[str] = deque(maxlen=4)
         self._seconds = 0.0
         self._typed: TypedLine | None = None
         self.exit: Exit | None = None
@@ -127,7 +128,7 @@ class _Session:
         run, exit = self._run, self.exit
         if exit is not None and not run.settled:
             how = f"signal {exit.signal}" if exit.signal is not None else f"exit code {exit.code}"
-            said = f": {one_line(self._last_words, 160)}" if self._last_words else ""
+            said = f": {one_line(' '.join(self._last_words), 300)}" if self._last_words else ""
             return interruption(exit) or Outcome("crashed", f"pi ended with {how}{said}")
         if run.aborted:
             return Outcome("left", "stopped with Esc", stop_reason="aborted")
@@ -162,7 +163,8 @@ class _Session:
     def _hear(self, stream: str, line: bytes, complete: bool) -> None:
         if stream == "err":
             text = line.decode("utf-8", "replace")
-            self._last_words = text if text.strip() else self._last_words
+            if text.strip():
+                self._last_words.append(text.strip())
             self._host.emit(Output(stream, text, complete))
             return
         record, events = self._run.read(line, complete)

@@ -13,6 +13,7 @@ import { Type } from "typebox";
 
 type Fields = Record<string, any>;
 type Handler = (event: Fields, ctx: ExtensionContext) => void;
+type Complete = (prefix: string) => { value: string; label: string }[] | null;
 
 const HELLO = "pi-marathon:loaded";
 const RUNNER_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/;
@@ -131,7 +132,7 @@ function leadsToTask(folder: string, depth: number, budget: { left: number }): b
   return subfolders(folder).some((name) => leadsToTask(path.join(folder, name), depth - 1, budget));
 }
 
-function completeFolder(prefix: string, cwd: string): { value: string; label: string }[] | null {
+function completeFolder(prefix: string, cwd: string): ReturnType<Complete> {
   const typed = prefix.replace(/^["']/, "");
   const parent = typed.slice(0, typed.lastIndexOf("/") + 1);
   const folder = typedFolder(parent || ".", cwd);
@@ -232,8 +233,8 @@ class Marathon {
   constructor(private readonly pi: ExtensionAPI, private readonly state: RunnerState | undefined) {}
 
   registerCommands(): void {
-    const complete = (prefix: string) => completeFolder(prefix, this.cwd);
-    this.command("marathon-loop", "Start a marathon on a task directory", (args, ctx) => this.start(args, ctx), complete);
+    const complete: Complete = (prefix) => completeFolder(prefix, this.cwd);
+    this.command("marathon-loop", "Start a marathon on a task", (args, ctx) => this.start(args, ctx), complete);
     this.command("marathon-status", "Where the marathon stands", (_args, ctx) => ctx.ui.notify(this.report(), "info"));
     this.command("marathon-steer", "Send guidance to the marathon's next session", (args, ctx) => {
       const taskDir = this.taskDir();
@@ -270,17 +271,17 @@ class Marathon {
   private begin(ctx: ExtensionContext): void {
     this.cwd = ctx.cwd;
     this.facts = this.state?.read() ?? {};
-    if (!this.facts.taskDir) return;
+    const { taskDir, phase, iteration, run, usage } = this.facts;
     // In rpc mode one pi process serves many sessions; what it starts must see the present one.
-    const { taskDir, phase, iteration, run } = this.facts;
     for (const [name, value] of Object.entries({ TASK_DIR: taskDir, PHASE: phase, ITERATION: iteration, RUN: run })) {
       if (value !== undefined && value !== null) process.env[`MARATHON_${name}`] = String(value);
     }
     if (!inTerminal(ctx)) return;
+    ctx.ui.setStatus("marathon", taskDir ? "marathon: running" : "marathon: /marathon-loop PATH starts one");
+    if (!taskDir) return;
     // There already after /new or /reload: it is still the same session of the marathon.
-    Object.assign(this.usage, this.facts.usage);
+    Object.assign(this.usage, usage);
     ctx.ui.onTerminalInput?.((data) => void (this.escaped ||= ESCAPE_KEY.test(data)));
-    ctx.ui.setStatus("marathon", "marathon: running");
     this.draw(ctx);
     this.ticker = setInterval(() => this.guarded(ctx, () => this.draw(ctx)), 1000);
     this.ticker.unref();
@@ -314,7 +315,10 @@ class Marathon {
     // Esc while pi waits before a retry leaves only the error in the messages.
     const aborted = stopReason === "aborted" || (stopReason === "error" && this.escaped);
     const typing = ctx.hasPendingMessages() || ctx.ui.getEditorText().trim() !== "";
-    if (aborted || typing) return this.hold(ctx, aborted ? "aborted" : "typing");
+    if (aborted || typing) {
+      this.held = aborted ? "aborted" : "typing";
+      return ctx.ui.notify("Yours: the marathon goes on when this exchange is over. /quit ends the session.", "info");
+    }
     this.state?.update({ sessionEnded: true, stopReason, errorMessage, usage: this.usage });
     this.ended = true;
     ctx.shutdown();
@@ -326,15 +330,10 @@ class Marathon {
     this.settling = setTimeout(() => this.guarded(ctx, () => this.settle(ctx)), patience);
   }
 
-  private hold(ctx: ExtensionContext, why: "aborted" | "typing"): void {
-    this.held = why;
-    ctx.ui.notify("Yours: the marathon goes on when this exchange is over. /quit ends the session.", "info");
-  }
-
   private close(ctx: ExtensionContext): void {
     clearInterval(this.ticker);
     clearTimeout(this.settling);
-    if (this.facts.taskDir && inTerminal(ctx) && !this.ended) this.state?.update({ usage: this.usage });
+    if (this.facts.taskDir && !this.ended && inTerminal(ctx)) this.state?.update({ usage: this.usage });
   }
 
   // What the human sees and types
@@ -386,7 +385,7 @@ class Marathon {
     name: string,
     description: string,
     act: (args: string, ctx: ExtensionCommandContext) => void,
-    getArgumentCompletions?: typeof completeFolder extends (p: string, c: string) => infer R ? (p: string) => R : never,
+    getArgumentCompletions?: Complete,
   ): void {
     const handler = async (args: string, ctx: ExtensionCommandContext) => {
       try {

@@ -1,0 +1,63 @@
+"""demo: a whole marathon in a throw-away project, with somebody at the gates and without."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.process.driver import Pty
+from tests.support.world import World
+
+KEYS_SHOWN = b"[q]      Quit marathon"
+
+
+def task_of(project: Path) -> Path:
+    (task,) = (project / "docs" / "tasks").iterdir()
+    return task
+
+
+def test_without_a_terminal_it_passes_its_own_gates_and_says_so(world: World) -> None:
+    ran = world.cli("demo", "--into", "demo", timeout=120)
+    assert ran.returncode == 0
+    assert "--auto-approve" in ran.stdout
+    assert ran.stdout.count("nobody looked at it") == 2
+    project = world.project / "demo"
+    assert f"The demo's project is {project}" in ran.stdout
+    for name in ("research.md", "plan.md", "work.md", "result.md"):
+        assert (task_of(project) / name).read_text().strip()
+    log = subprocess.run(["git", "log", "--oneline"], cwd=project, capture_output=True, text=True, check=True)
+    assert len(log.stdout.splitlines()) >= 3
+
+
+def test_on_a_terminal_feedback_at_a_gate_is_heeded(world: World, typed: Callable[..., Pty]) -> None:
+    terminal = typed("demo", "--into", "demo", MARATHON_REHEARSAL_PACE="0")
+    assert b"Phase: research" in terminal.expect(KEYS_SHOWN)
+    terminal.send(b"f")
+    terminal.expect(b"Feedback:")
+    terminal.send(b"Leave textkit/cli.py alone.\r")
+    assert b"Phase: plan" in terminal.expect(KEYS_SHOWN)
+    project = world.project / "demo"
+    plan = (task_of(project) / "plan.md").read_text()
+    assert "`textkit/cli.py`" not in "".join(line for line in plan.splitlines() if line.startswith("- [ ]"))
+    untouched = (project / "textkit" / "cli.py").read_bytes()
+    terminal.send(b"\r")
+    terminal.expect(b"Completed")
+    assert terminal.wait() == 0
+    assert terminal.cooked()
+    assert (project / "textkit" / "cli.py").read_bytes() == untouched
+    assert "Leave textkit/cli.py alone." in (task_of(project) / "human.md").read_text()
+
+
+def test_the_demo_can_be_left_and_taken_up_again(world: World, typed: Callable[..., Pty]) -> None:
+    terminal = typed("demo", "--into", "demo", MARATHON_REHEARSAL_PACE="0")
+    terminal.expect(KEYS_SHOWN)
+    terminal.send(b"q")
+    shown = terminal.expect(b"Look around").decode()
+    assert "--agent rehearsal" in shown
+    assert terminal.wait() == 3
+    project = world.project / "demo"
+    task = task_of(project).relative_to(world.project)
+    again = world.cli("--task", str(task), "--agent", "rehearsal", MARATHON_REHEARSAL_PACE="0")
+    assert again.returncode == 3
+    assert "Phase: research | Iteration: 1" in again.stdout

@@ -1,0 +1,36 @@
+"""doctor: looks at the real machine and says what to type."""
+
+from __future__ import annotations
+
+import json
+
+from tests.support.world import World
+
+
+def test_doctor_tells_each_check_and_json_says_the_same(world: World) -> None:
+    told = world.cli("doctor")
+    found = json.loads(world.cli("doctor", "--json").stdout)
+    assert {finding["level"] for finding in found} <= {"good", "note", "bad"}
+    assert told.returncode == (1 if any(finding["level"] == "bad" for finding in found) else 0)
+    names = [finding["name"] for finding in found]
+    assert len(names) == len(set(names))
+    for finding in found:
+        assert f"{finding['name']}: {finding['found']}" in told.stdout
+        assert finding["level"] == "good" or finding["cure"] or "none" in finding["found"]
+    by_name = {finding["name"]: finding for finding in found}
+    assert by_name["locks"]["level"] == "good"
+    assert by_name["terminal"]["level"] == "note"
+    assert "rpi" in by_name["workflows"]["found"]
+
+
+def test_doctor_says_what_is_wrong_and_ends_with_1(world: World) -> None:
+    folder = world.project / ".marathon" / "workflows" / "broken"
+    folder.mkdir(parents=True)
+    (folder / "workflow.toml").write_text("no TOML")
+    blocked = world.home / "file"
+    blocked.write_text("")
+    told = world.cli("doctor", PI_MARATHON_STATES=str(blocked / "states"))
+    assert told.returncode == 1
+    assert "workflows: refused: broken" in told.stdout
+    assert "pi-marathon workflow check" in told.stdout
+    assert "Set PI_MARATHON_STATES" in told.stdout

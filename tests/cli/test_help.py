@@ -1,0 +1,64 @@
+"""Help is --help, everywhere; -h is the human's feedback and never help."""
+
+from __future__ import annotations
+
+import pytest
+
+from marathon import __version__
+from marathon.cli.main import COMMANDS
+from tests.support.world import World
+
+
+def test_help_names_every_command_option_and_exit_code(world: World) -> None:
+    shown = world.cli("--help")
+    assert shown.returncode == 0
+    for word in (*COMMANDS, "--task", "-h, --human", "--auto-approve", "--max-iterations", "--session-timeout", "Exit codes"):
+        assert word in shown.stdout
+    assert not world.states.exists()
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "workflow list", "workflow show", "workflow check"])
+def test_every_command_has_help(world: World, command: str) -> None:
+    shown = world.cli(*command.split(), "--help")
+    assert shown.returncode == 0
+    assert f"Usage: pi-marathon {command}" in shown.stdout
+    assert "--help" in shown.stdout
+
+
+@pytest.mark.parametrize("args", [("-h",), ("status", "-h"), ("--task", "task", "-h"), ("new", "-h")], ids=" ".join)
+def test_h_is_never_help(world: World, args: tuple[str, ...]) -> None:
+    shown = world.cli(*args)
+    assert shown.returncode == 2
+    assert "Options:" not in shown.stdout + shown.stderr
+    assert "-h" in shown.stderr
+
+
+def test_version(world: World) -> None:
+    shown = world.cli("--version")
+    assert (shown.returncode, shown.stdout) == (0, f"pi-marathon, version {__version__}\n")
+
+
+@pytest.mark.parametrize("args", [(), ("frobnicate",), ("--frobnicate",), ("--task", "task", "status")], ids=" ".join)
+def test_wrong_usage_is_a_sentence_and_code_2(world: World, args: tuple[str, ...]) -> None:
+    shown = world.cli(*args)
+    assert shown.returncode == 2
+    assert shown.stderr.strip()
+    assert "Traceback" not in shown.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_name_the_program(world: World, shell: str) -> None:
+    script = world.cli("completion", shell)
+    assert script.returncode == 0
+    assert "pi-marathon" in script.stdout
+    assert f"_PI_MARATHON_COMPLETE={shell}_complete" in script.stdout
+
+
+def test_completion_offers_the_commands_that_begin_so(world: World) -> None:
+    offered = world.cli(_PI_MARATHON_COMPLETE="bash_complete", COMP_WORDS="pi-marathon st", COMP_CWORD="1")
+    assert offered.returncode == 0
+    assert {line.split(",")[-1] for line in offered.stdout.splitlines()} == {"status", "steer", "stop"}
+
+
+def test_an_unknown_shell_is_refused(world: World) -> None:
+    assert world.cli("completion", "csh").returncode == 2

@@ -1,0 +1,103 @@
+"""list and status: what is known of tasks, for people and as JSON, without touching them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+from tests.support.listing import listing
+from tests.support.world import World, chunk, finish, plan, research
+
+
+def test_status_of_a_new_task_touches_nothing(world: World) -> None:
+    before = listing(world.project)
+    status = world.cli("status", "task")
+    assert status.returncode == 0
+    assert "new" in status.stdout
+    assert "pi-marathon --task task" in status.stdout
+    assert json.loads(world.cli("status", "task", "--json").stdout)["condition"] == "new"
+    assert listing(world.project) == before
+
+
+def test_status_at_a_gate_tells_everything_and_how_to_go_on(world: World) -> None:
+    world.script(research())
+    world.run()
+    before = listing(world.project)
+    facts = json.loads(world.cli("status", "task", "--json").stdout)
+    assert {key: facts[key] for key in ("condition", "phase", "run", "iteration", "waits_for", "note")} == {
+        "condition": "gate",
+        "phase": "research",
+        "run": 1,
+        "iteration": 1,
+        "waits_for": "your review of research",
+        "note": "found",
+    }
+    assert facts["breadcrumb"] == "Marathon > 🔍 Research [1/3]"
+    assert facts["resume"].startswith("pi-marathon --task task --agent command")
+    (session,) = facts["sessions"]
+    assert (session["phase"], session["ending"]) == ("research", "ended")
+    lines = world.cli("status", "task").stdout
+    for part in ("Marathon > 🔍 Research [1/3]", "run", "your review of research", "found", facts["resume"], "approve task"):
+        assert part.lower() in lines.lower()
+    assert listing(world.project) == before
+
+
+def test_status_of_a_finished_task_shows_its_sessions_and_how_to_restart(world: World) -> None:
+    world.script(research(), plan(), chunk(), finish())
+    world.run("--auto-approve")
+    facts = json.loads(world.cli("status", "task", "--json", "--sessions", "2").stdout)
+    assert facts["condition"] == "completed"
+    assert [each["iteration"] for each in facts["sessions"]] == [3, 4]
+    assert "-h" in facts["resume"]
+    lines = world.cli("status", "task", "--sessions", "0").stdout
+    assert "completed" in lines
+    assert "Sessions:" not in lines
+
+
+def test_the_resume_command_of_status_can_be_typed_as_it_is(world: World) -> None:
+    world.script(research(), plan())
+    world.run()
+    world.cli("approve", "task")
+    resume = json.loads(world.cli("status", "task", "--json").stdout)["resume"]
+    shim = f'pi-marathon() {{ "{world.argv()[0]}" -P -m marathon "$@"; }}; {resume}'
+    ran = subprocess.run(
+        ["bash", "-c", shim], cwd=world.project, env=world.env(), stdin=subprocess.DEVNULL, capture_output=True, timeout=60
+    )
+    assert ran.returncode == 3
+    assert world.sessions() == 2
+
+
+def test_what_an_agent_wrote_cannot_act_on_the_terminal(world: World) -> None:
+    world.script(research(state={"state": "paused", "phase": "research", "note": "\x1b]0;pwned\x07\x1b[2Jgood"}))
+    world.run()
+    for args in (("status", "task"), ("list", "."), ("status", "task", "--json")):
+        shown = world.cli(*args)
+        assert shown.returncode == 0
+        assert "\x1b" not in shown.stdout
+    assert "good" in world.cli("status", "task").stdout
+
+
+def test_list_shows_each_task_with_its_condition(world: World) -> None:
+    world.script(research())
+    world.run()
+    for name in ("a-new", "b-invalid", "not-a-task"):
+        (world.project / name).mkdir()
+    (world.project / "a-new" / "instructions.md").write_text("x\n")
+    (world.project / "b-invalid" / "instructions.md").write_text("x\n")
+    (world.project / "b-invalid" / "STATE.json").write_text("{")
+    rows = json.loads(world.cli("list", ".", "--json").stdout)
+    assert [(row["task"], row["condition"]) for row in rows] == [
+        ("a-new", "new"),
+        ("b-invalid", "invalid STATE.json"),
+        ("task", "gate"),
+    ]
+    lines = world.cli("list", ".").stdout.splitlines()
+    assert len(lines) == 3
+    assert "research · run 1 · iteration 1" in lines[2]
+
+
+def test_a_project_without_tasks_says_how_to_make_one(world: World) -> None:
+    listed = world.cli("list")
+    assert listed.returncode == 0
+    assert "pi-marathon new" in listed.stdout
+    assert json.loads(world.cli("list", "--json").stdout) == []

@@ -1,0 +1,97 @@
+"""Plays a marathon without files, agent or human: the steps are the real ones, what comes back to them is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from marathon.core.decide import Finish, Gate, Halt, Move, RunSession, Step, Wait, next_step
+from marathon.core.journal import Progress, fold
+from marathon.core.limits import Limits
+from marathon.core.records import (
+    Begun,
+    Finished,
+    GateAnswered,
+    GateOpened,
+    Moved,
+    Record,
+    SessionEnded,
+    SessionStarted,
+    WaitEnded,
+    WaitStarted,
+    parse_record,
+)
+from marathon.core.workflow import Definitions, Phase, current, enter
+
+
+@dataclass
+class Play:
+    """Sessions end, and the human answers, in the order given; the play is over when either has nothing more to say."""
+
+    definitions: Definitions
+    key: str
+    endings: Iterator[SessionEnded]
+    verdicts: Iterator[GateAnswered]
+    limits: Limits = field(default_factory=Limits)
+    records: list[Record] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        first = enter(self.definitions, self.key)
+        phase = current(self.definitions, first).id
+        self.record(Begun(workflow=self.key, path=list(first.path), phase=phase))
+
+    @property
+    def progress(self) -> Progress:
+        """As a runner that was killed just now and started again would know it."""
+        return fold(self.records)
+
+    @property
+    def phase(self) -> Phase:
+        return current(self.definitions, self.progress.position)
+
+    def record(self, record: Record) -> None:
+        stamped = record.model_copy(update={"n": len(self.records) + 1})
+        self.records.append(parse_record(stamped.model_dump_json().encode()))
+
+    def steps(self) -> Iterator[Step]:
+        """Every step before it is carried out."""
+        while True:
+            step = next_step(self.progress, self.definitions, self.limits)
+            yield step
+            if isinstance(step, Finish | Halt):
+                return
+            try:
+                for record in self._act(step):
+                    self.record(record)
+            except StopIteration:
+                return
+
+    def _act(self, step: Step) -> list[Record]:
+        """The records a runner would write for this step."""
+        match step:
+            case RunSession():
+                return [self._session(step), next(self.endings)]
+            case Gate(opened=None):
+                return [
+                    GateOpened(kind=step.kind, token="t", phase=step.phase, message=step.message, onward=step.onward)
+                ]
+            case Gate():
+                return [next(self.verdicts)]
+            case Wait(started=None):
+                return [WaitStarted(kind=step.kind, seconds=step.seconds, reason=step.reason, until=0)]
+            case Wait():
+                return [WaitEnded()]
+            case Move():
+                return [Moved(path=list(step.position.path), steps=step.position.steps, phase=step.phase)]
+            case _:
+                return [Finished()]
+
+    def _session(self, step: RunSession) -> SessionStarted:
+        progress = self.progress
+        return SessionStarted(
+            iteration=progress.iteration + 1,
+            phase=step.phase.id,
+            agent="rehearsal",
+            steer=[steer.id for steer in progress.steer],
+            guidance=list(step.guidance),
+        )

@@ -1,0 +1,146 @@
+"""What no agent, no file and no sequence of accidents can bring about: a review passed that nobody passed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from marathon.core.decide import Finish, Gate, Move, RunSession, Step, Wait, next_step
+from marathon.core.journal import fold
+from marathon.core.limits import Limits
+from marathon.core.records import (
+    Begun,
+    GateAnswered,
+    GateOpened,
+    Moved,
+    Record,
+    RunStarted,
+    SessionEnded,
+    SessionStarted,
+)
+from marathon.core.workflow import Path, Workflow, current, places
+from tests.core.making import RPI, begun, thorough
+from tests.core.play import Play
+from tests.core.strategies import IDS, any_record, endings, sound_definitions, verdicts
+
+ENDINGS = st.lists(endings(IDS), max_size=25)
+ANY_VERDICTS = st.lists(verdicts(IDS), max_size=25)
+ONLY_ONWARD = st.lists(verdicts(IDS, ("continue", "answer")), max_size=25)
+LIMITS = st.builds(
+    Limits, max_iterations=st.integers(0, 6), max_seconds=st.sampled_from([0.0, 9000.0]), retries=st.integers(0, 3)
+)
+RPI_ENDINGS = st.lists(endings(("research", "plan", "implement")), max_size=25)
+
+
+def answered(records: Iterable[Record], phase: str) -> bool:
+    """Whether, since the last session or move, a gate of this phase was opened and then answered."""
+    opened, said = False, False
+    for record in records:
+        match record:
+            case Begun() | SessionStarted() | Moved() | RunStarted():
+                opened, said = False, False
+            case GateOpened():
+                opened, said = record.phase == phase, False
+            case GateAnswered():
+                said = said or opened
+    return said
+
+
+def leaves(step: Step) -> bool:
+    """Whether the step ends the phase the task is in."""
+    return isinstance(step, Move) or (isinstance(step, Finish) and not step.recorded)
+
+
+@thorough
+@given(st.lists(any_record(RPI, "rpi"), max_size=25), LIMITS)
+def test_no_sequence_of_records_leads_past_a_gate_without_an_answer_to_it(
+    records: list[Record], limits: Limits
+) -> None:
+    journal: list[Record] = [begun("research"), *records]
+    progress = fold(journal)
+    step = next_step(progress, RPI, limits)
+    if leaves(step) and current(RPI, progress.position).gate:
+        assert answered(journal, progress.phase)
+
+
+@thorough
+@given(sound_definitions(), ENDINGS, ANY_VERDICTS, LIMITS)
+def test_no_agent_gets_past_a_gate_without_an_answer_to_it(
+    definitions: dict[str, Workflow], ended: list[SessionEnded], said: list[GateAnswered], limits: Limits
+) -> None:
+    play = Play(definitions, next(iter(definitions)), iter(ended), iter(said), limits)
+    for step in play.steps():
+        if leaves(step) and play.phase.gate:
+            assert answered(play.records, play.progress.phase)
+
+
+@thorough
+@given(sound_definitions(), ENDINGS, ONLY_ONWARD)
+def test_phases_are_done_in_their_order_and_none_is_left_out(
+    definitions: dict[str, Workflow], ended: list[SessionEnded], said: list[GateAnswered]
+) -> None:
+    """Whatever agents propose: as long as the human says no more than "go on", it is the workflow's order."""
+    key = next(iter(definitions))
+    order = [path for path, _ in places(definitions, key)]
+    play = Play(definitions, key, iter(ended), iter(said))
+    visited: list[Path] = []
+    for step in play.steps():
+        if isinstance(step, RunSession) and play.progress.position.path not in visited[-1:]:
+            visited.append(play.progress.position.path)
+        if leaves(step) and isinstance(step, Finish):
+            assert visited == order
+    assert visited == order[: len(visited)]
+
+
+@thorough
+@given(RPI_ENDINGS, st.lists(verdicts(("research", "plan", "implement")), max_size=25), LIMITS)
+def test_no_more_sessions_than_allowed_without_a_human(
+    ended: list[SessionEnded], said: list[GateAnswered], limits: Limits
+) -> None:
+    play = Play(RPI, "rpi", iter(ended), iter(said), limits)
+    sessions = 0
+    for step in play.steps():
+        if isinstance(step, RunSession):
+            sessions += 1
+            assert not limits.max_iterations or sessions <= limits.max_iterations
+        if isinstance(step, Gate) and step.kind == "limit" and step.opened:
+            sessions = 0
+
+
+@thorough
+@given(RPI_ENDINGS, st.lists(verdicts(("research", "plan", "implement")), max_size=25))
+def test_nothing_goes_wrong_more_than_a_few_times_before_a_human_is_asked(
+    ended: list[SessionEnded], said: list[GateAnswered]
+) -> None:
+    """Restart storms and endless idling end at a gate: at most retries + 1 failures and 3 idle sessions in a row."""
+    play = Play(RPI, "rpi", iter(ended), iter(said))
+    for _ in play.steps():
+        streaks = play.progress.streaks
+        assert streaks.failed <= play.limits.retries + 1
+        assert streaks.invalid <= 2
+        assert streaks.without_output <= 3
+
+
+@thorough
+@given(RPI_ENDINGS, ANY_VERDICTS)
+def test_a_step_that_is_not_carried_out_is_the_next_one_again(
+    ended: list[SessionEnded], said: list[GateAnswered]
+) -> None:
+    """Killed at any point, the next runner decides the same."""
+    play = Play(RPI, "rpi", iter(ended), iter(said))
+    for step in play.steps():
+        assert next_step(fold(list(play.records)), RPI, play.limits) == step
+
+
+@thorough
+@given(st.lists(any_record(RPI, "rpi"), max_size=25), LIMITS, sound_definitions())
+def test_every_journal_has_a_next_step_whatever_the_definitions_are_now(
+    records: list[Record], limits: Limits, others: dict[str, Workflow]
+) -> None:
+    progress = fold([begun("research"), *records])
+    renamed = {"rpi": next(iter(others.values())).model_copy(update={"key": "rpi"}), **others}
+    for definitions in (RPI, {}, others, renamed):
+        step = next_step(progress, definitions, limits)
+        assert not isinstance(step, Wait) or step.seconds >= 0

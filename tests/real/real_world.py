@@ -1,0 +1,59 @@
+"""The whole program with the real pi and the scripted model."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.process.driver import Pty
+from tests.real.install import PiInstall
+from tests.real.model_server import ModelServer, Script, coding_agent
+from tests.real.pi_home import PiHome
+from tests.support.world import ROOT, World
+
+SAME_AGENT = ("--agent", "pi")
+
+
+class RealWorld(World):
+    """A World whose agent is pi; its model is `server`, whose script may be changed at any time."""
+
+    def __init__(self, folder: Path, install: PiInstall) -> None:
+        super().__init__(folder)
+        self.server = ModelServer(coding_agent(self.task))
+        self.server.__enter__()
+        self.pi = PiHome(folder / "pi", install, self.server.url)
+        self.states = self.pi.states
+        self.program = folder / "pi-program"
+        self.program.write_text(f'#!/bin/sh\nexec {shlex.join(install.command)} "$@"\n')
+        self.program.chmod(0o755)
+        for words in (["init", "-q"], ["config", "user.name", "pi"], ["config", "user.email", "pi@localhost"]):
+            subprocess.run(["git", *words], cwd=self.project, check=True)
+
+    def close(self) -> None:
+        self.server.__exit__(None, None, None)
+
+    def plays(self, script: Script) -> None:
+        self.server.script = script
+
+    def env(self, **more: str) -> dict[str, str]:
+        env = self.pi.env(PYTHONPATH=str(ROOT), MARATHON_PI=str(self.program))
+        return {**env, "PATH": f"{env['PATH']}:{Path(sys.executable).parent}", **more}
+
+    def task_args(self, *args: str) -> list[str]:
+        return ["--task", "task", *args]
+
+    def prompts(self) -> list[str]:
+        """The first message of each conversation, in order."""
+        return list(dict.fromkeys(request.first_user_text for request in self.server.requests if request.heading))
+
+    def tui(self, *args: str) -> Pty:
+        terminal = self.terminal("--mode", "tui", *args)
+        terminal.resize(40, 120)
+        return terminal
+
+    def stream(self, *args: str) -> Pty:
+        terminal = self.terminal("--mode", "stream", *args)
+        terminal.resize(40, 120)
+        return terminal

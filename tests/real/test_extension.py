@@ -1,0 +1,503 @@
+"""Our extension inside the real pi, in each of its modes, with a scripted model."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from marathon.disk.inbox import Inbox
+from tests.process.driver import PATIENCE, Pty
+from tests.real.install import PiInstall
+from tests.real.model_server import (
+    ModelServer,
+    Script,
+    ToolCall,
+    Turn,
+    ask,
+    bash,
+    context_too_long,
+    server_error,
+    wait,
+    wrong_key,
+)
+from tests.real.pi_home import EXTENSION, PiHome
+
+ESCAPE = b"\x1b"
+YOURS = b"Yours: the marathon goes on"
+PROMPT = "# Marathon: phase research (run 2, iteration 3)\n\nDo it.\n"
+
+
+class Terminal(Pty):
+    def until(self, condition: Callable[[], Any], what: str) -> None:
+        """Wait while its output is read, so that it never blocks on us."""
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < deadline, f"not within {PATIENCE} s: {what}; {self.seen[-3000:]!r}"
+            assert self.poll() is None, f"pi ended before: {what}; {self.seen[-3000:]!r}"
+            self._read(0.02)
+
+    def command(self, typed: str, then: Callable[[], Any]) -> None:
+        """Type a line and press Enter; again and again, because pi keeps the line while it is still starting."""
+        self.send(typed.encode())
+        deadline = time.monotonic() + PATIENCE
+        while not then():
+            assert time.monotonic() < deadline, f"no effect of {typed!r}: {self.seen[-3000:]!r}"
+            if self.poll() is None:
+                self.send(b"\r")
+                self._read(0.3)
+
+
+class Rpc:
+    """pi --mode rpc: one JSON object a line, both ways."""
+
+    def __init__(self, argv: list[str], cwd: Path, env: dict[str, str]) -> None:
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(argv, cwd=cwd, env=env, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        # Ends a pi that says nothing more, and with it the reading below.
+        self._deadline = threading.Timer(PATIENCE, self.process.kill)
+        self._deadline.start()
+
+    def ask(self, **command: Any) -> dict[str, Any]:
+        self.send(**command)
+        return self.next("response")
+
+    def send(self, **command: Any) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(command) + "\n")
+        self.process.stdin.flush()
+
+    def next(self, kind: str) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            event = json.loads(line)
+            assert isinstance(event, dict)
+            if event["type"] == kind:
+                return event
+        raise AssertionError(f"pi ended before {kind}: {self.process.communicate()[1]}")
+
+    def close(self) -> int:
+        self.process.communicate()
+        self._deadline.cancel()
+        return self.process.returncode
+
+
+class Desk:
+    """A project with a task, a runner's state file, a model and a pi at home."""
+
+    def __init__(self, folder: Path, install: PiInstall, script: Script, **settings: Any) -> None:
+        self.project = folder / "project"
+        self.task = self.project / "docs" / "tasks" / "my-task"
+        self.task.mkdir(parents=True)
+        (self.task / "instructions.md").write_text("# Do it\n")
+        self.prompt = folder / "prompt.md"
+        self.prompt.write_text(PROMPT)
+        self.events = folder / "events.jsonl"
+        self.model = ModelServer(script)
+        self.model.__enter__()
+        self.home = PiHome(folder, install, self.model.url, **settings)
+        self.state_file = self.home.states / "runner-1.json"
+        self.write_state()
+        self.opened: list[Terminal | Rpc] = []
+
+    def write_state(self, **changes: Any) -> None:
+        started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        fields = {
+            "runnerId": "runner-1",
+            "taskDir": str(self.task),
+            "pid": os.getpid(),
+            "startedAt": started,
+            "phase": "research",
+            "iteration": 3,
+            "run": 2,
+            "costBefore": 0.5,
+            "eventsFile": str(self.events),
+            "waitSeconds": None,
+            "feedbackQuestion": None,
+            "sessionEnded": False,
+            "unknown": {"kept": True},
+        }
+        self.state_file.write_text(json.dumps({**fields, **changes}))
+
+    def state(self) -> dict[str, Any]:
+        value = json.loads(self.state_file.read_text())
+        assert isinstance(value, dict)
+        return value
+
+    def env(self, runner: str = "runner-1") -> dict[str, str]:
+        return self.home.env(**({"MARATHON_RUNNER_ID": runner} if runner else {}))
+
+    def terminal(self, *args: str) -> Terminal:
+        script = 'cd "$1" && shift && exec "$@"'
+        argv = ["sh", "-c", script, "sh", str(self.project), *self.home.argv(*args)]
+        terminal = Terminal(argv, self.env())
+        terminal.resize(50, 140)
+        self.opened.append(terminal)
+        return terminal
+
+    def session(self) -> Terminal:
+        """pi as the runner starts it: it begins to work on the prompt at once."""
+        return self.terminal(f"@{self.prompt}")
+
+    def rpc(self, runner: str = "runner-1") -> Rpc:
+        rpc = Rpc(self.home.argv("--mode", "rpc"), self.project, self.env(runner))
+        self.opened.append(rpc)
+        return rpc
+
+    def run(self, *args: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.home.argv(*args),
+            cwd=self.project,
+            env=self.env(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.events.read_text().splitlines()]
+
+    def requests(self) -> int:
+        return len(self.model.requests)
+
+    def close(self) -> None:
+        for opened in self.opened:
+            opened.close()
+        self.model.__exit__()
+
+
+@pytest.fixture
+def desk(tmp_path: Path, pi_install: PiInstall) -> Iterator[Callable[..., Desk]]:
+    made: list[Desk] = []
+
+    def make(*script: Turn, **settings: Any) -> Desk:
+        made.append(Desk(tmp_path, pi_install, script or [Turn("Done.")], **settings))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+# Without the terminal
+
+
+@pytest.mark.parametrize("mode", [("-p",), ("--mode", "json")])
+def test_print_and_json_mode_leave_the_end_to_the_runner(desk: Callable[..., Desk], mode: tuple[str, ...]) -> None:
+    at = desk()
+    done = at.run(*mode, f"@{at.prompt}")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert at.model.requests[0].tools[-2:] == ["marathon_wait", "human_feedback"]
+    assert at.state()["sessionEnded"] is False
+    assert "usage" not in at.state()
+    assert not at.events.exists()
+
+
+def test_one_rpc_process_serves_sessions_of_different_phases(desk: Callable[..., Desk]) -> None:
+    tell = Turn(tools=[bash("echo $MARATHON_PHASE $MARATHON_ITERATION $MARATHON_RUN $MARATHON_TASK_DIR")])
+    at = desk(tell, Turn("Done."), tell, Turn("Done."))
+    pi = at.rpc()
+    commands = pi.ask(type="get_commands")["data"]["commands"]
+    ours = {command["name"] for command in commands if command["source"] == "extension"}
+    assert ours >= {"marathon-loop", "marathon-status", "marathon-steer", "marathon-pause"}
+    pi.ask(type="prompt", message=PROMPT)
+    pi.next("agent_settled")
+    at.write_state(phase="plan", iteration=4)
+    pi.ask(type="new_session")
+    pi.ask(type="prompt", message="the next session")
+    pi.next("agent_settled")
+    assert at.model.requests[1].last_text.split() == ["research", "3", "2", str(at.task)]
+    assert at.model.requests[3].last_text.split() == ["plan", "4", "2", str(at.task)]
+    assert pi.ask(type="get_state")["success"]
+    assert at.state()["sessionEnded"] is False
+    assert pi.close() == 0
+
+
+@pytest.mark.parametrize("runner", ["../runner-1", "no-such-runner"])
+def test_without_a_runner_there_are_commands_but_no_tools(desk: Callable[..., Desk], runner: str) -> None:
+    at = desk()
+    pi = at.rpc(runner)
+    pi.send(type="prompt", message="/marathon-status")
+    said = pi.next("extension_ui_request")
+    assert "no marathon runs here" in said["message"]
+    assert ("pi-marathon --task PATH" in said["message"]) == (runner != "no-such-runner")
+    pi.ask(type="prompt", message="hello")
+    pi.next("agent_settled")
+    assert at.model.requests[0].tools == ["read", "bash", "edit", "write"]
+
+
+def test_an_installed_copy_does_not_clash_with_the_runners(desk: Callable[..., Desk]) -> None:
+    at = desk()
+    installed = at.home.agent_folder / "extensions"
+    installed.mkdir()
+    shutil.copy(EXTENSION, installed / "marathon-loop.ts")
+    pi = at.rpc()
+    names = [command["name"] for command in pi.ask(type="get_commands")["data"]["commands"]]
+    assert names.count("marathon-steer") == 1
+    pi.ask(type="new_session")
+    pi.ask(type="prompt", message="hello")
+    pi.next("agent_settled")
+    assert at.model.requests[0].tools.count("marathon_wait") == 1
+
+
+# The end of a session in the terminal
+
+
+def test_a_session_in_the_terminal_ends_by_itself(desk: Callable[..., Desk]) -> None:
+    at = desk(Turn("I look.", thinking="Hm.", tools=[bash("echo seen")]), Turn("Done."))
+    pi = at.session()
+    pi.expect("marathon: my-task │ research │ iteration 3 │ ".encode())
+    assert pi.wait() == 0
+    state = at.state()
+    assert (state["sessionEnded"], state["stopReason"], state["errorMessage"]) == (True, "stop", None)
+    assert state["unknown"] == {"kept": True}
+    cost = state["usage"].pop("cost")
+    assert cost == pytest.approx(2 * (800 * 3 + 40 * 15 + 200 * 0.3) / 1e6)
+    tokens = {"input": 1600, "output": 80, "cacheRead": 400, "cacheWrite": 0}
+    assert state["usage"] == {**tokens, "turns": 2, "toolCalls": 1, "model": "lab/scripted"}
+    assert stat.S_IMODE(at.state_file.stat().st_mode) == 0o600
+    assert [path.name for path in at.home.states.iterdir()] == ["runner-1.json"]
+
+
+def test_events_of_a_terminal_session_are_appended_to_the_file_the_runner_names(desk: Callable[..., Desk]) -> None:
+    at = desk(Turn("I look.", tools=[bash("echo seen")]), Turn("Done."))
+    at.session().wait()
+    lines = at.lines()
+    kinds = [line["type"] for line in lines]
+    assert kinds[0] == "agent_start"
+    assert kinds[-2:] == ["agent_end", "agent_settled"]
+    assert {"tool_execution_start", "tool_execution_end", "turn_end"} < set(kinds)
+    assert "message_update" not in kinds
+    answers = [line["message"] for line in lines if line["type"] == "message_end"]
+    assert [answer["stopReason"] for answer in answers if answer["role"] == "assistant"] == ["toolUse", "stop"]
+    assert all(line["at"].endswith("Z") for line in lines)
+    assert stat.S_IMODE(at.events.stat().st_mode) == 0o600
+
+
+def test_a_retry_does_not_end_the_session(desk: Callable[..., Desk]) -> None:
+    at = desk(server_error(), server_error(), Turn("Done."))
+    assert at.session().wait() == 0
+    assert at.requests() == 3
+    assert at.state()["stopReason"] == "stop"
+
+
+def test_compaction_does_not_end_the_session_and_its_cost_counts(desk: Callable[..., Desk]) -> None:
+    long = Turn("word " * 2000, tools=[bash("seq 2000")])
+    at = desk(long, long, context_too_long(), Turn("A summary."), Turn("Done."), compaction={"keepRecentTokens": 1000})
+    assert at.session().wait() == 0
+    assert at.state()["stopReason"] == "stop"
+    assert at.state()["usage"]["output"] == 4 * 40
+    compactions = [line for line in at.lines() if line["type"].startswith("compaction")]
+    assert [line["type"] for line in compactions] == ["compaction_start", "compaction_end"]
+    assert compactions[1]["result"]["usage"]["output"] == 40
+
+
+def test_a_provider_that_refuses_ends_the_session_with_its_error(desk: Callable[..., Desk]) -> None:
+    at = desk(wrong_key())
+    assert at.session().wait() == 0
+    state = at.state()
+    assert (state["sessionEnded"], state["stopReason"]) == (True, "error")
+    assert state["errorMessage"].startswith("401")
+
+
+def test_leaving_pi_by_hand_is_no_end_of_the_session_but_its_usage_is_kept(desk: Callable[..., Desk]) -> None:
+    at = desk(Turn(tools=[bash("echo seen")]), Turn("Never", hold=threading.Event()))
+    pi = at.session()
+    pi.until(lambda: at.requests() == 2, "the second request")
+    pi.send(b"\x03")
+    pi.send(b"\x03")
+    assert pi.wait() == 0
+    assert at.state()["sessionEnded"] is False
+    assert at.state()["usage"]["output"] == 40
+
+
+# The tools
+
+
+def test_a_wait_is_recorded_and_ends_the_run(desk: Callable[..., Desk]) -> None:
+    at = desk(Turn(tools=[wait(0.5, "too short")]), Turn(tools=[wait(2.5, "CI")]), Turn("Never."))
+    assert at.session().wait() == 0
+    assert "minutes must be 1 to 60" in at.model.requests[1].last_text
+    assert at.requests() == 2
+    state = at.state()
+    assert (state["waitSeconds"], state["waitReason"], state["sessionEnded"]) == (150, "CI", True)
+
+
+def test_a_wait_out_of_range_is_refused_and_not_recorded(desk: Callable[..., Desk]) -> None:
+    wrong = [ToolCall("marathon_wait", {"minutes": minutes, "reason": "x"}) for minutes in (0, 0.99, 60.5, -1, "many")]
+    at = desk(Turn(tools=wrong), Turn("Done."))
+    at.run("-p", f"@{at.prompt}")
+    results = [message for message in at.model.requests[1].messages if message["role"] == "tool"]
+    assert len(results) == 5
+    assert not any("Recorded" in str(result["content"]) for result in results)
+    assert at.state()["waitSeconds"] is None
+
+
+def test_a_question_is_recorded_and_ends_the_run(desk: Callable[..., Desk]) -> None:
+    at = desk(Turn(tools=[ask("Which database?")]), Turn("Never."))
+    assert at.session().wait() == 0
+    assert at.requests() == 1
+    assert at.state()["feedbackQuestion"] == "Which database?"
+    assert at.state()["sessionEnded"] is True
+
+
+# The human in the conversation
+
+
+def test_escape_keeps_pi_open_until_that_exchange_is_over(desk: Callable[..., Desk]) -> None:
+    at = desk(Turn("Never", hold=threading.Event()), Turn("As you say."))
+    pi = at.session()
+    pi.until(lambda: at.requests() == 1, "the first request")
+    pi.send(ESCAPE)
+    pi.expect(YOURS)
+    assert at.state()["sessionEnded"] is False
+    pi.send(b"rather this\r")
+    assert pi.wait() == 0
+    assert at.model.requests[1].last_text == "rather this"
+    assert at.state()["stopReason"] == "stop"
+
+
+def test_escape_during_the_wait_before_a_retry_keeps_pi_open(desk: Callable[..., Desk]) -> None:
+    slow = {"enabled": True, "maxRetries": 2, "baseDelayMs": 600_000, "maxAgentDelayMs": 600_000}
+    at = desk(server_error(), Turn("Better."), retry=slow)
+    pi = at.session()
+    pi.expect(b"Retrying")
+    pi.send(ESCAPE)
+    pi.expect(YOURS)
+    assert at.state()["sessionEnded"] is False
+    pi.send(b"again\r")
+    assert pi.wait() == 0
+    assert at.state()["stopReason"] == "stop"
+
+
+def test_a_message_typed_while_the_agent_works_is_answered_first(desk: Callable[..., Desk]) -> None:
+    half = threading.Event()
+    at = desk(Turn("One moment.", hold=half), Turn("That too."))
+    pi = at.session()
+    pi.until(lambda: at.requests() == 1, "the first request")
+    pi.send(b"and also this\r")
+    pi.expect(b"Steering: and also this")
+    half.set()
+    assert pi.wait() == 0
+    assert at.model.requests[1].last_text == "and also this"
+    assert at.state()["usage"]["turns"] == 2
+
+
+@pytest.mark.parametrize("typed", ["not sent yet", "/marathon-steer use the index"])
+def test_text_in_the_editor_keeps_pi_open(desk: Callable[..., Desk], typed: str) -> None:
+    half = threading.Event()
+    at = desk(Turn("One moment.", hold=half), Turn("That too."))
+    pi = at.session()
+    pi.until(lambda: at.requests() == 1, "the first request")
+    pi.send(typed.encode())
+    pi.expect(typed.encode())
+    half.set()
+    pi.expect(YOURS)
+    assert at.state()["sessionEnded"] is False
+    pi.send(b"\r")
+    assert pi.wait() == 0
+    assert at.state()["stopReason"] == "stop"
+    assert at.requests() == (1 if typed[0] == "/" else 2)
+
+
+# The commands
+
+
+def test_each_steering_is_a_message_of_its_own(desk: Callable[..., Desk]) -> None:
+    half = threading.Event()
+    at = desk(Turn("One moment.", hold=half))
+    inbox = Inbox(at.task / ".marathon" / "inbox")
+    pi = at.session()
+    pi.until(lambda: at.requests() == 1, "the first request")
+    for count, command in enumerate([b"/marathon-steer use the index", b"/marathon-steer no, ask", b"/marathon-pause"]):
+        pi.send(command + b"\r")
+        pi.until(lambda count=count: len(inbox.messages()) > count, "the message")
+    pi.send(b"/marathon-status\r")
+    pi.expect(b"3 message(s) in the inbox")
+    messages = inbox.messages()
+    assert [(m.kind, m.text, m.to, m.now) for m in messages] == [
+        ("steer", "use the index", "", False),
+        ("steer", "no, ask", "", False),
+        ("stop", "", "runner-1", False),
+    ]
+    assert stat.S_IMODE(inbox.folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in inbox.folder.iterdir()} == {0o600}
+    half.set()
+    assert pi.wait() == 0
+
+
+def test_status_tells_where_the_marathon_stands(desk: Callable[..., Desk]) -> None:
+    at = desk()
+    (at.task / "STATE.json").write_text(json.dumps({"state": "running", "phase": "research", "note": "a\x1b[31mb"}))
+    pi = at.rpc()
+    at.write_state(feedbackQuestion="Which?", waitSeconds=150, waitReason="CI")
+    pi.send(type="prompt", message="/marathon-status")
+    said = pi.next("extension_ui_request")["message"].splitlines()
+    assert said[0].startswith("marathon: my-task │ research │ iteration 3 │ ")
+    assert said[0].endswith(" │ $0.50")
+    assert said[1:] == [
+        f"run 2, {at.task}",
+        "STATE.json: running, research (ab)",
+        "waits for your answer: Which?",
+        "waits 2m before the next session: CI",
+    ]
+
+
+@pytest.mark.parametrize("typed", ["'{task}'", "~/linked"])
+def test_a_marathon_is_started_from_inside_pi(desk: Callable[..., Desk], typed: str) -> None:
+    at = desk()
+    at.write_state(taskDir=None, phase=None)
+    (at.home.home / "linked").symlink_to(at.task)
+    pi = at.terminal()
+    pi.command("/marathon-loop docs/nothing", lambda: b"has no instructions.md" in pi.seen)
+    pi.command(f"/marathon-loop {typed.format(task=at.task)}", lambda: pi.poll() is not None)
+    assert pi.wait() == 0
+    chosen = Path(at.state()["taskDir"])
+    assert chosen.is_absolute()
+    assert chosen.samefile(at.task)
+    assert at.state()["sessionEnded"] is False
+
+
+def test_task_directories_are_completed(desk: Callable[..., Desk]) -> None:
+    at = desk()
+    at.write_state(taskDir=None, phase=None)
+    (at.project / "docs" / "drawings").mkdir()
+    pi = at.terminal()
+    pi.command("/marathon-status", lambda: b"no marathon runs here" in pi.seen)
+    pi.send(b"/marathon-loop docs/")
+    pi.expect(b"tasks/")
+    assert b"drawings" not in pi.seen
+    pi.send(b"tasks/")
+    pi.expect(b"my-task")
+    pi.command("\t", lambda: pi.poll() is not None)
+    assert at.state()["taskDir"] == str(at.task)
+
+
+def test_a_second_marathon_is_not_started_in_a_session(desk: Callable[..., Desk]) -> None:
+    at = desk()
+    pi = at.rpc()
+    pi.send(type="prompt", message=f"/marathon-loop {at.task}")
+    assert "one is under way" in pi.next("extension_ui_request")["message"]
+
+
+def test_a_runner_that_is_gone_is_reported_and_does_not_break_pi(desk: Callable[..., Desk]) -> None:
+    half = threading.Event()
+    at = desk(Turn("One moment.", hold=half))
+    pi = at.session()
+    pi.until(lambda: at.requests() == 1, "the first request")
+    at.state_file.unlink()
+    half.set()
+    pi.expect(b"the runner of this session is gone")
+    pi.send(b"/quit\r")
+    assert pi.wait() == 0

@@ -1,0 +1,146 @@
+"""What the provider or pi can do wrong, and what a user then sees: judged from pi's own records, never from text."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from marathon.process import tree
+from tests.process.driver import until
+from tests.real.model_server import (
+    Turn,
+    bash,
+    by_phase,
+    quota_used_up,
+    rate_limited,
+    refused,
+    server_error,
+    wrong_key,
+)
+from tests.real.real_world import RealWorld
+
+QUICK = ("--retries", "1", "--retry-wait", "0.2s")
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (server_error, "500"),
+        (rate_limited, "429"),
+        (lambda: Turn("Half a", fault="drop"), "terminated"),
+        (lambda: Turn("Half a", fault="no_finish"), "finish_reason"),
+    ],
+    ids=["500", "429", "dropped", "without an end"],
+)
+def test_a_passing_fault_is_tried_again_and_then_a_gate_with_the_cause(
+    real: RealWorld, fault: Callable[[], Turn], said: str
+) -> None:
+    real.plays([fault()])
+    ended = real.run(*QUICK)
+    assert ended.returncode == 1, ended.stdout
+    assert said in real.records("gate_opened")[-1]["message"]
+    assert [record["ending"] for record in real.records("session_ended")] == ["crashed", "crashed"]
+    assert "pi tries again" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (wrong_key, "Incorrect API key"),
+        (quota_used_up, "quota"),
+        (lambda: refused(404, "No such model", "model_not_found"), "No such model"),
+    ],
+    ids=["wrong key", "quota", "wrong model"],
+)
+def test_what_trying_again_cannot_mend_is_a_gate_at_once(real: RealWorld, fault: Callable[[], Turn], said: str) -> None:
+    real.plays([fault()])
+    ended = real.run()
+    assert ended.returncode == 1, ended.stdout
+    assert said in real.records("gate_opened")[-1]["message"]
+    assert len(real.records("session_ended")) == 1
+
+
+def test_a_stated_reset_is_waited_for_and_a_key_tries_again_now(real: RealWorld) -> None:
+    limited = Turn(
+        status=429, body={"error": {"message": "Usage limit", "type": "usage_limit", "resets_in_seconds": 1800}}
+    )
+    real.plays([limited])
+    terminal = real.stream()
+    try:
+        terminal.expect(b"Usage limit")
+        terminal.expect(b"left (any key: go on now)")
+        assert real.records("wait_started")[-1]["seconds"] == pytest.approx(1800, abs=60)
+        seen = len(real.server.requests)
+        terminal.send(b" ")
+        until(lambda: len(real.server.requests) > seen, "pi asks again")
+    finally:
+        terminal.close()
+
+
+def test_text_about_errors_in_what_the_agent_says_or_reads_is_no_error(real: RealWorld) -> None:
+    said = Turn("429: rate limited, invalid_api_key, please wait", tools=[bash("echo '500 insufficient_quota'; false")])
+    real.plays(by_phase({"research": [[said, Turn("The error is 401.")]]}))
+    ended = real.run("--max-iterations", "1")
+    assert ended.returncode == 4, ended.stdout
+    assert real.records("session_ended")[0]["ending"] == "ended"
+
+
+def test_a_hanging_provider_meets_the_session_timeout(real: RealWorld) -> None:
+    real.plays([Turn("Half a", fault="hang_midway")])
+    ended = real.run("--session-timeout", "2s", "--retries", "0")
+    assert ended.returncode == 1, ended.stdout
+    assert real.records("session_ended")[0]["ending"] == "timeout"
+
+
+def test_pi_killed_in_a_session_is_followed_by_a_new_pi(real: RealWorld) -> None:
+    hold = threading.Event()
+    real.plays([Turn("Working", tools=[bash("true")], hold=hold)])
+    runner = real.start(*QUICK)
+    try:
+        until(lambda: real.server.requests, "pi asks the model")
+        pids = pis(real)
+        assert pids, [p for p in tree.everybody() if "pi" in p.command]
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        until(lambda: len(real.server.requests) > 1, "a new pi asks")
+        assert not set(pis(real)) & set(pids)
+    finally:
+        hold.set()
+        runner.kill()
+        runner.communicate()
+    assert "signal 9" in real.records("session_ended")[0]["cause"]
+
+
+def pis(real: RealWorld) -> list[int]:
+    """The pids of the pi that the runner drives now."""
+    holder = json.loads((real.task / ".marathon" / "lock").read_text())
+    found = tree.find_by_environ("MARATHON_RUNNER_ID", holder["runner"])
+    return [process.pid for process in found if "marathon" not in process.command and "sh" not in process.command]
+
+
+def test_a_broken_extension_of_the_users_is_named(real: RealWorld) -> None:
+    folder = real.pi.agent_folder / "extensions"
+    folder.mkdir()
+    (folder / "broken.ts").write_text('export default function () { throw new Error("broken by hand"); }\n')
+    ended = real.run("--retries", "0")
+    assert ended.returncode == 1, ended.stdout
+    assert "broken" in real.records("gate_opened")[-1]["message"]
+
+
+def test_missing_pi_no_login_and_old_pi_are_said_before_the_first_session(real: RealWorld) -> None:
+    missing = real.cli(*real.task_args(), MARATHON_PI="/nonexistent/pi")
+    assert (missing.returncode, "MARATHON_PI" in missing.stderr) == (1, True)
+    (real.pi.agent_folder / "models.json").unlink()
+    no_login = real.run()
+    assert (no_login.returncode, "/login" in no_login.stderr) == (1, True)
+    old = real.project / "old-pi"
+    old.write_text("#!/bin/sh\necho 0.60.1\n")
+    old.chmod(0o755)
+    too_old = real.cli(*real.task_args(), MARATHON_PI=str(old))
+    assert (too_old.returncode, "0.60.1" in too_old.stderr) == (1, True)
+    assert not (real.task / ".marathon").exists()

@@ -1,0 +1,227 @@
+"""A whole marathon with the real pi, in both modes."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import pytest
+
+from tests.process.driver import Pty, until
+from tests.real.model_server import Turn, Work, ask, bash, by_phase, coding_agent, wait
+from tests.real.real_world import RealWorld
+
+GATE = b"[q]      Quit marathon"
+
+
+@pytest.mark.parametrize("mode", ["tui", "stream"])
+def test_research_gate_plan_gate_with_feedback_implement_in_chunks_done(real: RealWorld, mode: str) -> None:
+    terminal = real.terminal("--mode", mode)
+    try:
+        terminal.resize(40, 120)
+        terminal.expect(b"Phase: research | Iteration: 1")
+        terminal.expect(GATE)
+        assert terminal.cooked() is False  # the gate reads single keys
+        terminal.send(b"\r")
+        terminal.expect(b"Phase: plan | Iteration: 2")
+        terminal.expect(GATE)
+        terminal.send(b"f")
+        terminal.expect(b"Feedback:")
+        terminal.send(b"mind the tests\r")
+        terminal.expect(b"Completed")
+        assert terminal.wait() == 0
+        assert terminal.cooked()
+    finally:
+        terminal.close()
+    prompts = real.prompts()
+    assert [prompt.count("mind the tests") for prompt in prompts] == [0, 0, 1, 0, 0]
+    assert real.read("work.md") == "chunk 1\nchunk 2\n"
+    assert real.state() == {**real.state(), "state": "completed", "phase": "done"}
+    usage = [
+        json.loads(path.read_text())["usage"]
+        for path in sorted((real.task / ".marathon/runs/001/iterations").iterdir())
+    ]
+    assert len(usage) == 5
+    assert all(one["turns"] == 3 and one["toolCalls"] == 2 and one["cost"] > 0 and one["model"] for one in usage)
+    status = json.loads(real.cli("status", "task", "--json").stdout)
+    assert status["usage"]["cost"] == pytest.approx(sum(one["cost"] for one in usage))
+    events = real.task / ".marathon/runs/001/events/001.jsonl"
+    assert {"message_end", "tool_execution_start"} <= {
+        json.loads(line).get("type") for line in events.read_text().splitlines()
+    }
+
+
+def test_without_a_terminal_the_gate_is_answered_from_a_shell(real: RealWorld) -> None:
+    first = real.run()
+    assert first.returncode == 3, first.stdout + first.stderr
+    assert "─── 🔍 research · iteration 1 · pi ───" in first.stdout
+    assert "I write research.md." in first.stdout
+    assert "⚙ write" in first.stdout
+    assert real.cli("approve", "task").returncode == 0
+    assert real.run("--auto-approve").returncode == 0
+    assert len(real.prompts()) == 5
+
+
+def test_a_wait_asked_for_by_tool_is_counted_down_and_skipped_by_a_key(real: RealWorld) -> None:
+    work = Work(real.task)
+    real.plays(
+        by_phase(
+            {"research": [[Turn(tools=[wait(5, "CI")])], work.phase("research.md", "# Found\n")], "plan": [[Turn("?")]]}
+        )
+    )
+    terminal = real.stream()
+    try:
+        terminal.expect(b"CI")
+        terminal.expect(b"left (any key: go on now)")
+        terminal.send(b" ")
+        terminal.expect(GATE)
+        terminal.send(b"q")
+        assert terminal.wait() == 3
+    finally:
+        terminal.close()
+    assert real.records("wait_started")[0]["seconds"] == 300
+    assert "CI" in real.prompts()[1]
+
+
+@pytest.mark.parametrize("mode", ["tui", "stream"])
+def test_a_question_asked_by_tool_is_answered_in_the_next_session(real: RealWorld, mode: str) -> None:
+    work = Work(real.task)
+    real.plays(by_phase({"research": [[Turn(tools=[ask("Which DB?")])], work.phase("research.md", "# Found\n")]}))
+    terminal = real.terminal("--mode", mode)
+    try:
+        terminal.resize(40, 120)
+        terminal.expect(b"Which DB?")
+        terminal.expect(b"Answer the question")
+        terminal.expect(GATE)
+        terminal.send(b"\r")
+        terminal.expect(b"Your answer:")
+        terminal.send(b"postgres\r")
+        terminal.expect(b"Phase: research | Iteration: 2")
+        terminal.expect(GATE)
+        terminal.send(b"q")
+        assert terminal.wait() == 3
+    finally:
+        terminal.close()
+    assert "Which DB?" in real.prompts()[1]
+    assert "postgres" in real.prompts()[1]
+
+
+def steps(real: RealWorld, hold: Turn) -> None:
+    """Research whose first turn keeps its second half back."""
+    work = Work(real.task)
+    done = work.phase("research.md", "# Found\n")
+    assert callable(done)
+    real.plays(by_phase({"research": [lambda request: [hold, *done(request)]]}))
+
+
+def test_a_typed_line_steers_at_once_and_alt_enter_waits_for_the_next_session(real: RealWorld) -> None:
+    hold = threading.Event()
+    steps(real, Turn("Working on it", tools=[bash("true")], hold=hold))
+    terminal = real.stream()
+    try:
+        terminal.expect(b"Working")
+        terminal.send(b"look at auth\r")
+        terminal.expect("→ steering: look at auth".encode())
+        terminal.send(b"and later the docs\x1b\r")
+        terminal.expect("→ for the next session: and later the docs".encode())
+        hold.set()
+        terminal.expect(GATE)
+        terminal.send(b"r")
+        terminal.expect(b"Why should research")
+        terminal.send(b"once more\r")
+        terminal.expect(b"Phase: research | Iteration: 2")
+        terminal.expect(GATE)
+        terminal.send(b"q")
+        assert terminal.wait() == 3
+    finally:
+        hold.set()
+        terminal.close()
+    assert any(
+        "look at auth" in request.last_text or "look at auth" in str(request.messages)
+        for request in real.server.requests
+    )
+    first, second = real.prompts()
+    assert "look at auth" not in first + second
+    assert "and later the docs" in second
+    assert real.records("session_ended")[0]["steered"]
+
+
+def test_steering_from_another_shell_reaches_the_running_session(real: RealWorld) -> None:
+    hold = threading.Event()
+    steps(real, Turn("Working on it", tools=[bash("true")], hold=hold))
+    runner = real.start()
+    try:
+        until(lambda: real.server.requests, "pi asks the model")
+        assert real.cli("steer", "task", "mind the cache").returncode == 0
+        inbox = real.task / ".marathon" / "inbox"
+        until(lambda: not list(inbox.glob("*.json")), "the message is taken")
+        hold.set()
+        assert runner.wait(60) == 3
+    finally:
+        hold.set()
+        runner.kill()
+        runner.communicate()
+    assert "mind the cache" in str(real.server.requests[-1].messages)
+    assert real.records("session_ended")[0]["steered"]
+
+
+def test_escape_stops_the_run_into_a_gate(real: RealWorld) -> None:
+    hold = threading.Event()
+    steps(real, Turn("Working on it", tools=[bash("true")], hold=hold))
+    terminal = real.stream()
+    try:
+        terminal.expect(b"Working")
+        terminal.send(b"\x1b")
+        terminal.expect(b"was closed before the research phase was over")
+        terminal.expect(GATE)
+        terminal.send(b"q")
+        assert terminal.wait() == 3
+    finally:
+        hold.set()
+        terminal.close()
+    assert real.records("session_ended")[0]["ending"] == "left"
+
+
+def close_pi(terminal: Pty) -> None:
+    terminal.send(b"\x03")
+    terminal.send(b"\x03")
+
+
+def test_pi_closed_by_the_human_is_a_gate(real: RealWorld) -> None:
+    hold = threading.Event()
+    steps(real, Turn("Working on it", tools=[bash("true")], hold=hold))
+    terminal = real.tui()
+    try:
+        terminal.expect(b"Working")
+        close_pi(terminal)
+        terminal.expect(b"was closed before the research phase was over")
+        terminal.expect(GATE)
+        terminal.send(b"q")
+        assert terminal.wait() == 3
+        assert terminal.cooked()
+    finally:
+        hold.set()
+        terminal.close()
+
+
+def test_restart_with_feedback_begins_a_second_run(real: RealWorld) -> None:
+    real.plays(coding_agent(real.task, chunks=1))
+    assert real.run("--auto-approve").returncode == 0
+    assert real.run("--auto-approve", "-h", "also X").returncode == 0
+    assert "also X" in real.read("human.md")
+    assert len(list(real.task.glob("research.2*.md"))) == 1
+    assert sum("also X" in prompt for prompt in real.prompts()) == 1
+
+
+def test_plain_pi_marathon_starts_pi_and_the_loop_command_starts_the_marathon(real: RealWorld) -> None:
+    terminal = real.typed()
+    try:
+        terminal.resize(40, 120)
+        terminal.expect(b"/marathon-loop PATH starts one")
+        terminal.send(b"/marathon-loop task\r")
+        terminal.expect(b"Phase: research | Iteration: 1")
+        terminal.expect(GATE)
+        terminal.send(b"q")
+        assert terminal.wait() == 3
+    finally:
+        terminal.close()

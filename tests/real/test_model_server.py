@@ -1,0 +1,145 @@
+"""The scripted model: what a client sees of it, and what the real pi makes of its answers and faults."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from marathon.core.state import parse_state
+from tests.real import model_server as model
+from tests.real.install import PiInstall
+from tests.real.model_server import ModelServer, ToolCall, Turn
+from tests.real.pi_home import PiHome
+
+
+def post(server: ModelServer, text: str = "hello", timeout: float = 30) -> http.client.HTTPResponse:
+    url = urlsplit(server.url)
+    connection = http.client.HTTPConnection(url.netloc, timeout=timeout)
+    body = {"messages": [{"role": "user", "content": text}], "tools": [{"function": {"name": "bash"}}]}
+    connection.request("POST", f"{url.path}/chat/completions", json.dumps(body))
+    return connection.getresponse()
+
+
+def events(answer: http.client.HTTPResponse) -> list[dict[str, Any]]:
+    lines = answer.read().decode().split("\n\n")
+    return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: {")]
+
+
+def test_text_thinking_tool_calls_and_usage_are_streamed() -> None:
+    turn = Turn("Some words.", thinking="Hm, hm.", tools=[ToolCall("bash", {"command": "echo hi"})])
+    with ModelServer([turn]) as server:
+        chunks = events(post(server))
+    deltas = [chunk["choices"][0]["delta"] for chunk in chunks if chunk["choices"]]
+    assert len([delta for delta in deltas if delta.get("content")]) > 1
+    assert "".join(delta.get("content", "") for delta in deltas) == "Some words."
+    assert "".join(delta.get("reasoning_content", "") for delta in deltas) == "Hm, hm."
+    calls = [delta["tool_calls"][0]["function"] for delta in deltas if "tool_calls" in delta]
+    assert calls[0]["name"] == "bash"
+    assert json.loads("".join(call["arguments"] for call in calls)) == {"command": "echo hi"}
+    assert chunks[-2]["choices"][0]["finish_reason"] == "tool_calls"
+    assert chunks[-1]["usage"]["prompt_tokens_details"] == {"cached_tokens": 200}
+
+
+def test_a_list_is_answered_in_order_and_its_last_turn_again_and_again() -> None:
+    with ModelServer([model.rate_limited(7), Turn("a"), Turn("b")]) as server:
+        refused = post(server)
+        assert (refused.status, refused.headers["retry-after"]) == (429, "7")
+        said = ["".join(str(event) for event in events(post(server))) for _ in range(3)]
+    assert ["'a'" in said[0], "'b'" in said[1], "'b'" in said[2]] == [True, True, True]
+    assert [request.number for request in server.requests] == [1, 2, 3, 4]
+
+
+def test_a_dropped_stream_breaks_off_and_a_hanging_one_says_nothing() -> None:
+    with ModelServer([Turn("some words", fault="drop"), Turn("never", fault="hang")]) as server:
+        with pytest.raises(http.client.IncompleteRead):
+            post(server).read()
+        with pytest.raises(TimeoutError):
+            post(server, timeout=0.3)
+
+
+def test_each_conversation_is_answered_by_its_phase() -> None:
+    script = model.by_phase({"plan": [[Turn("p1"), Turn("p2")], [Turn("again")]], "implement": [[Turn("i1")]]})
+    with ModelServer(script) as server:
+
+        def say(phase: str, iteration: int) -> str:
+            return "".join(str(event) for event in events(post(server, f"# Marathon: phase {phase} (run 1, iteration {iteration})")))
+
+        assert "p1" in say("plan", 2)
+        assert "i1" in say("implement", 4)
+        assert "p2" in say("plan", 2)
+        assert "again" in say("plan, round 2", 3)
+
+
+# With the real pi
+
+
+class Played:
+    def __init__(self, folder: Path, install: PiInstall, server: ModelServer, **settings: Any) -> None:
+        self.home = PiHome(folder, install, server.url, **settings)
+        self.project = folder / "project"
+        self.project.mkdir()
+
+    def say(self, prompt: str) -> list[dict[str, Any]]:
+        done = subprocess.run(
+            self.home.argv("--mode", "json", prompt),
+            cwd=self.project,
+            env=self.home.env(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.stderr == ""
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("fault", "error", "retried"),
+    [
+        (model.rate_limited(600), "429: ", True),
+        (model.quota_used_up(), "429: ", False),
+        (model.server_error(), "500: ", True),
+        (model.wrong_key(), "401: ", False),
+        (Turn("some words", fault="drop"), "terminated", True),
+        (Turn("some words", fault="no_finish"), "Stream ended without finish_reason", True),
+        (Turn("never", fault="hang"), "Request timed out.", True),
+        (Turn("some words", fault="hang_midway"), "terminated", True),
+    ],
+    ids=["rate limit", "quota", "server error", "wrong key", "drop", "no finish", "hang", "hang midway"],
+)
+def test_what_pi_makes_of_a_fault(
+    tmp_path: Path, pi_install: PiInstall, fault: Turn, error: str, retried: bool
+) -> None:
+    with ModelServer([fault, Turn("Done.")]) as server:
+        said = Played(tmp_path, pi_install, server, httpIdleTimeoutMs=1000).say("hello")
+    answers = [event["message"] for event in said if event["type"] == "message_end"]
+    answers = [answer for answer in answers if answer["role"] == "assistant"]
+    assert answers[0]["stopReason"] == "error"
+    assert answers[0]["errorMessage"].startswith(error)
+    assert [answer["stopReason"] for answer in answers[1:]] == (["stop"] if retried else [])
+
+
+def test_pis_own_tools_play_the_sessions_of_a_marathon(tmp_path: Path, pi_install: PiInstall) -> None:
+    task = tmp_path / "project" / "task"
+    with ModelServer(model.coding_agent(task, chunks=1)) as server:
+        played = Played(tmp_path, pi_install, server)
+        git = ["git", "-C", str(played.project), "-c", "init.defaultBranch=main"]
+        subprocess.run([*git, "init", "-q"], check=True)
+        subprocess.run([*git, "config", "user.email", "agent@example.com"], check=True)
+        subprocess.run([*git, "config", "user.name", "agent"], check=True)
+        left = []
+        for iteration, phase in enumerate(["research", "plan", "implement", "implement"], 1):
+            played.say(f"# Marathon: phase {phase} (run 1, iteration {iteration})")
+            state = parse_state((task / "STATE.json").read_bytes())
+            left.append((state.state, state.phase, state.iteration))
+    assert left == [("paused", "research", 1), ("paused", "plan", 2), ("running", "implement", 3), ("completed", "done", 4)]
+    assert sorted(path.name for path in task.glob("*.md")) == ["plan.md", "research.md", "result.md", "work.md"]
+    log = subprocess.run([*git, "log", "--format=%s"], check=True, capture_output=True, text=True).stdout
+    assert log == "chunk 1\n"
