@@ -25,7 +25,7 @@ from marathon.review.desk import Desk, NoTerminal, TerminalDesk
 from marathon.runner.gatekeeper import WAITS_FOR_HUMAN, Gatekeeper
 from marathon.runner.ledger import Ledger
 from marathon.runner.loop import Runner
-from marathon.runner.opening import begin, finish_interrupted, lock_task, new_runner_id, restart
+from marathon.runner.opening import begin, check_workflow, finish_interrupted, lock_task, new_runner_id, restart
 from marathon.runner.session import Workshop
 from marathon.runner.stops import Stops
 from marathon.show.screen import Screen
@@ -51,6 +51,8 @@ def run_task(options: Mapping[str, Any], agent_args: tuple[str, ...]) -> int:
     project = Path.cwd()
     states = states_folder(os.environ)
     library = load_workflows(project, os.environ)
+    if not task.journal_path.exists():  # a task that has begun keeps its own
+        check_workflow(library.workflows, options["workflow"])
     with Signals() as signals:
         lock = lock_task(task, shown, runner_id, resume, emit)
         ledger = None

@@ -141,6 +141,8 @@ def _carried(progress: Progress) -> tuple[str, ...]:
 def _after_verdict(progress: Progress, definitions: Definitions, phase: Phase) -> Step:
     assert progress.verdict
     gate, answer = progress.verdict.gate, progress.verdict.answer
+    if gate.phase != phase.id:
+        return RunSession(phase, progress.guidance)
     try:
         if answer.choice == "loop":
             position = loop(definitions, progress.position)
@@ -150,7 +152,7 @@ def _after_verdict(progress: Progress, definitions: Definitions, phase: Phase) -
     except WorkflowInvalid as refused:
         message = f"{gate.message} That cannot be done: {refused}.".strip()
         return Gate(gate.kind, gate.phase, message, gate.note, gate.onward)
-    if answer.choice == "continue" and gate.onward == "next" and gate.phase == phase.id:
+    if answer.choice == "continue" and gate.onward == "next":
         return _onward(definitions, progress.position)
     return RunSession(phase, progress.guidance)
 

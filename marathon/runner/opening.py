@@ -47,10 +47,14 @@ def _end_strays(runner: str, emit: Sink) -> bool:
     return bool(strays)
 
 
-def begin(task: Task, ledger: Ledger, definitions: Definitions, workflow: str, clock: Callable[[], datetime]) -> None:
-    """The first record of a task: new, or adopted as its STATE.json says."""
+def check_workflow(definitions: Definitions, workflow: str) -> None:
     if workflow not in definitions:
         raise WrongUsage(f"There is no workflow {workflow!r}. See: pi-marathon workflow list")
+
+
+def begin(task: Task, ledger: Ledger, definitions: Definitions, workflow: str, clock: Callable[[], datetime]) -> None:
+    """The first record of a task: new, or adopted as its STATE.json says."""
+    check_workflow(definitions, workflow)
     try:
         state = task.read_state()
     except StateInvalid as error:

@@ -68,7 +68,8 @@ def test_the_resume_command_of_status_can_be_typed_as_it_is(world: World) -> Non
 
 
 def test_what_an_agent_wrote_cannot_act_on_the_terminal(world: World) -> None:
-    world.script(research(state={"state": "paused", "phase": "research", "note": "\x1b]0;pwned\x07\x1b[2Jgood"}))
+    note = "\x1b]0;pwned\x07\x1b[2Jgood"
+    world.script({**research(), "state": {"state": "paused", "phase": "research", "note": note}})
     world.run()
     for args in (("status", "task"), ("list", "."), ("status", "task", "--json")):
         shown = world.cli(*args)

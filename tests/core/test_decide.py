@@ -452,8 +452,10 @@ def test_a_new_phase_does_not_inherit_the_doubts_about_the_last_one() -> None:
     assert in_words(decide(records, definitions)) == "session second"
 
 
-def test_a_verdict_for_another_phase_moves_nothing() -> None:
-    records = [*after("research", left("paused/research")), gate(phase="plan"), verdict()]
+@pytest.mark.parametrize("choice", get_args(Choice))
+def test_a_verdict_for_another_phase_moves_nothing(choice: Choice) -> None:
+    answer = verdict(choice, phase="implement" if choice == "redo" else None)
+    records = [*after("research", left("paused/research")), gate(phase="plan"), answer]
     assert in_words(decide(records)) == "session research"
 
 

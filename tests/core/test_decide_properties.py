@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marathon.core.decide import Finish, Gate, Move, RunSession, Step, Wait, next_step
@@ -53,7 +53,7 @@ def leaves(step: Step) -> bool:
     return isinstance(step, Move) or (isinstance(step, Finish) and not step.recorded)
 
 
-@thorough
+@settings(thorough, max_examples=800)
 @given(st.lists(any_record(RPI, "rpi"), max_size=25), LIMITS)
 def test_no_sequence_of_records_leads_past_a_gate_without_an_answer_to_it(
     records: list[Record], limits: Limits
@@ -65,7 +65,7 @@ def test_no_sequence_of_records_leads_past_a_gate_without_an_answer_to_it(
         assert answered(journal, progress.phase)
 
 
-@thorough
+@settings(thorough, max_examples=400)
 @given(sound_definitions(), ENDINGS, ANY_VERDICTS, LIMITS)
 def test_no_agent_gets_past_a_gate_without_an_answer_to_it(
     definitions: dict[str, Workflow], ended: list[SessionEnded], said: list[GateAnswered], limits: Limits

@@ -117,11 +117,15 @@ Script = Sequence[Turn] | Callable[[Request], Turn]
 
 
 class ModelServer:
-    """Serves while it is entered. A list answers the requests in order, its last turn again and again."""
+    """Serves while it is entered. A list answers the requests in order, its last turn again and again.
+
+    `script` may be changed while it serves; a script that fails is answered as an error and raised on leaving.
+    """
 
     def __init__(self, script: Script) -> None:
         self.script = script
         self.requests: list[Request] = []
+        self.failure: Exception | None = None
         self._lock = threading.Lock()
         self._closing = threading.Event()
 
@@ -133,8 +137,12 @@ class ModelServer:
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                server._answer(self, server._take(Request(body)))
+
+            def handle(self) -> None:
+                # A pi that was aborted or killed hangs up in the middle.
                 with suppress(ConnectionError):
-                    server._answer(self, body)
+                    super().handle()
 
             def log_message(self, format: str, *args: Any) -> None:
                 pass
@@ -150,13 +158,14 @@ class ModelServer:
         self._closing.set()
         self._http.shutdown()
         self._http.server_close()
+        if self.failure is not None:
+            raise self.failure
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
 
-    def _answer(self, handler: BaseHTTPRequestHandler, body: Json) -> None:
-        turn = self._take(Request(body))
+    def _answer(self, handler: BaseHTTPRequestHandler, turn: Turn) -> None:
         if turn.fault == "hang":
             self._wait()
         if turn.status != 200:
@@ -179,9 +188,13 @@ class ModelServer:
             same = [known for known in self.requests if known.first_user_text == request.first_user_text]
             request = replace(request, number=len(same) + 1)
             self.requests.append(request)
-            if callable(self.script):
-                return self.script(request)
-            return self.script[min(len(self.requests), len(self.script)) - 1]
+            try:
+                if callable(self.script):
+                    return self.script(request)
+                return self.script[min(len(self.requests), len(self.script)) - 1]
+            except Exception as failure:
+                self.failure = failure
+                return refused(500, f"the script failed: {failure!r}")
 
     def _midway(self, turn: Turn) -> bool:
         """Whether the second half is to be sent."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+from marathon.process import tree
 from tests.process.driver import Pty
 from tests.real.install import PiInstall
 from tests.real.model_server import ModelServer, Script, coding_agent
@@ -57,3 +59,13 @@ class RealWorld(World):
         terminal = self.terminal("--mode", "stream", *args)
         terminal.resize(40, 120)
         return terminal
+
+
+def pis(real: RealWorld) -> list[int]:
+    """The pids of the pi that the runner drives now."""
+    lock = real.task / ".marathon" / "lock"
+    if not lock.exists() or not lock.read_text():
+        return []
+    holder = json.loads(lock.read_text())
+    found = tree.find_by_environ("MARATHON_RUNNER_ID", holder["runner"])
+    return [process.pid for process in found if "marathon" not in process.command and "sh" not in process.command]

@@ -293,8 +293,8 @@ def test_a_retry_does_not_end_the_session(desk: Callable[..., Desk]) -> None:
 
 
 def test_compaction_does_not_end_the_session_and_its_cost_counts(desk: Callable[..., Desk]) -> None:
-    long = Turn("word " * 2000, tools=[bash("seq 2000")])
-    at = desk(long, long, context_too_long(), Turn("A summary."), Turn("Done."), compaction={"keepRecentTokens": 1000})
+    long = Turn("word " * 400, tools=[bash("seq 400")])
+    at = desk(long, long, context_too_long(), Turn("A summary."), Turn("Done."), compaction={"keepRecentTokens": 300})
     assert at.session().wait() == 0
     assert at.state()["stopReason"] == "stop"
     assert at.state()["usage"]["output"] == 4 * 40
@@ -420,9 +420,12 @@ def test_each_steering_is_a_message_of_its_own(desk: Callable[..., Desk]) -> Non
     inbox = Inbox(at.task / ".marathon" / "inbox")
     pi = at.session()
     pi.until(lambda: at.requests() == 1, "the first request")
-    for count, command in enumerate([b"/marathon-steer use the index", b"/marathon-steer no, ask", b"/marathon-pause"]):
-        pi.send(command + b"\r")
-        pi.until(lambda count=count: len(inbox.messages()) > count, "the message")
+    pi.send(b"/marathon-steer use the index\r")
+    pi.until(lambda: len(inbox.messages()) == 1, "the first message")
+    pi.send(b"/marathon-steer no, ask\r")
+    pi.until(lambda: len(inbox.messages()) == 2, "the second message")
+    pi.send(b"/marathon-pause\r")
+    pi.expect(b"pauses after this session")
     pi.send(b"/marathon-status\r")
     pi.expect(b"3 message(s) in the inbox")
     messages = inbox.messages()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import threading
@@ -22,7 +21,7 @@ from tests.real.model_server import (
     server_error,
     wrong_key,
 )
-from tests.real.real_world import RealWorld
+from tests.real.real_world import RealWorld, pis
 
 QUICK = ("--retries", "1", "--retry-wait", "0.2s")
 
@@ -114,13 +113,6 @@ def test_pi_killed_in_a_session_is_followed_by_a_new_pi(real: RealWorld) -> None
         runner.kill()
         runner.communicate()
     assert "signal 9" in real.records("session_ended")[0]["cause"]
-
-
-def pis(real: RealWorld) -> list[int]:
-    """The pids of the pi that the runner drives now."""
-    holder = json.loads((real.task / ".marathon" / "lock").read_text())
-    found = tree.find_by_environ("MARATHON_RUNNER_ID", holder["runner"])
-    return [process.pid for process in found if "marathon" not in process.command and "sh" not in process.command]
 
 
 def test_a_broken_extension_of_the_users_is_named(real: RealWorld) -> None:
