@@ -15,7 +15,37 @@ class Counts:
     warm_up: int  # sessions before memory is looked at first
     marathon: int  # sessions until it is looked at last
     tasks: int  # in the long list
+    pi_sessions: int  # of a marathon with the real pi
+    pi_blocks: int  # a marathon with it and fresh starts of it take turns
+    pi_fresh: int  # starts of a block
+    flood: int  # MB of its events
 
 
-FULL = Counts(starts=31, lists=15, blocks=15, sessions=11, writes=20, warm_up=50, marathon=1000, tasks=1000)
-QUICK = Counts(starts=2, lists=2, blocks=1, sessions=5, writes=5, warm_up=3, marathon=8, tasks=20)
+FULL = Counts(
+    starts=31,
+    lists=15,
+    blocks=15,
+    sessions=11,
+    writes=20,
+    warm_up=50,
+    marathon=1000,
+    tasks=1000,
+    pi_sessions=12,
+    pi_blocks=4,
+    pi_fresh=6,
+    flood=100,
+)
+QUICK = Counts(
+    starts=2,
+    lists=2,
+    blocks=1,
+    sessions=5,
+    writes=5,
+    warm_up=3,
+    marathon=8,
+    tasks=20,
+    pi_sessions=4,
+    pi_blocks=1,
+    pi_fresh=1,
+    flood=4,
+)

@@ -6,7 +6,7 @@ import shutil
 
 from bench.counts import Counts
 from bench.row import Row, Target
-from bench.scratch import DIRECT, Scratch, fastest
+from bench.scratch import DIRECT, Scratch, least_work
 
 
 def measure(scratch: Scratch, counts: Counts) -> list[Row]:
@@ -14,5 +14,6 @@ def measure(scratch: Scratch, counts: Counts) -> list[Row]:
     for number in range(counts.tasks):
         shutil.copytree(one, scratch.project / "many" / f"{20260101 + number}-143000-task")
     commands = {folder: (*DIRECT, "list", folder) for folder in ("few", "many")}
-    best = {name: 1000 * seconds for name, seconds in fastest(scratch, commands, counts.lists).items()}
-    return [Row(f"list of {counts.tasks} tasks", best["many"], "ms", best["few"], "list of 1", Target("ratio", 3))]
+    least = {name: 1000 * seconds for name, seconds in least_work(scratch, commands, counts.lists).items()}
+    name = f"list of {counts.tasks} tasks"
+    return [Row(name, least["many"], "ms cpu", least["few"], "list of 1", Target("ratio", 3))]

@@ -47,3 +47,7 @@ class Row:
 def summary(rows: list[Row]) -> str:
     judged = [row for row in rows if row.target]
     return f"{sum(row.ok is True for row in judged)} of {len(judged)} targets met"
+
+
+def exit_code(rows: list[Row], *, strict: bool) -> int:
+    return 1 if strict and any(row.ok is False for row in rows) else 0

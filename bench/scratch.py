@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
 
 ROOT = Path(__file__).resolve().parent.parent
 AGENTS = Path(__file__).resolve().parent / "agents"
@@ -78,13 +79,20 @@ def seconds_of(scratch: Scratch, argv: Sequence[str]) -> float:
     return time.perf_counter() - began
 
 
-def fastest(scratch: Scratch, commands: Mapping[str, Sequence[str]], times: int) -> dict[str, float]:
-    """Seconds of each command's fastest start. They take turns, so that whatever else runs meets all alike.
+def least_work(scratch: Scratch, commands: Mapping[str, Sequence[str]], times: int) -> dict[str, float]:
+    """The least processor time, in seconds, of each command. They take turns, so that other work meets all alike.
 
-    The fastest, because all that other work can do to a start is to make it slower.
+    Not the time on the clock: none of them waits for anything, and on a busy machine the clock tells of the others.
     """
-    best = dict.fromkeys(commands, inf)
+    least = dict.fromkeys(commands, inf)
     for _ in range(times):
         for name, argv in commands.items():
-            best[name] = min(best[name], seconds_of(scratch, argv))
-    return best
+            before = _work_of_children()
+            scratch.run(argv)
+            least[name] = min(least[name], _work_of_children() - before)
+    return least
+
+
+def _work_of_children() -> float:
+    usage = getrusage(RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime

@@ -152,6 +152,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _guarded(args: list[str]) -> int:
+    output = sys.stdout
     try:
         if "--task" in args or any(arg.startswith("--task=") for arg in args):
             _use_settings()
@@ -167,8 +168,11 @@ def _guarded(args: list[str]) -> int:
     except MarathonError as error:
         click.echo(f"pi-marathon: {error}", err=True)
         return error.exit_code
-    except BrokenPipeError:
-        return 0  # Whoever read our output has gone (status | head): nothing is wrong, and nothing more can be said.
+    except SystemExit as end:
+        # Whoever read our output has gone (status | head): click puts something deaf in its place and fails.
+        if sys.stdout is not output:
+            return 0
+        return end.code if isinstance(end.code, int) else 1
     except OSError as error:
         about = f" ({error.filename})" if error.filename else ""
         click.echo(f"pi-marathon: The system refused: {error.strerror or error}{about}. The state is saved.", err=True)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from marathon.agents.base import Agent
 from marathon.agents.table import find_agent
 from marathon.cli.arguments import message_text, seconds_of, task_path
-from marathon.core.events import Event, Told
+from marathon.core.events import Event, Sink, Told
 from marathon.core.limits import Limits
+from marathon.core.workflow import Definitions
 from marathon.disk.eventlog import EventLog
 from marathon.disk.mailbox import Mailbox, mailbox_of, states_folder, sweep
 from marathon.disk.task import Task
@@ -31,79 +35,113 @@ from marathon.runner.stops import Stops
 from marathon.show.screen import Screen
 
 
+@dataclass(frozen=True)
+class Order:
+    """What was asked for, read and checked; nothing has been changed yet."""
+
+    shown: Path
+    task: Task
+    feedback: str | None
+    limits: Limits
+    agent: Agent
+    workflow: str
+    definitions: Definitions
+    auto_approve: bool
+    notify: bool
+    keep_events: int
+    resume: str
+
+
 def run_task(options: Mapping[str, Any], agent_args: tuple[str, ...]) -> int:
     """The exit code of a marathon; everything is refused before anything is changed."""
-    shown = task_path(options["task"])
-    feedback = None if options["human"] is None else message_text(options["human"])
-    limits = limits_of(options)
-    agent = find_agent(options["agent"], agent_args, options["mode"])
-    agent.check()
-    task = Task.open(shown)
-    screen = Screen(sys.stdout, live=on_terminal(), notify=options["notify"])
+    order = _order(options, agent_args)
+    screen = Screen(sys.stdout, live=on_terminal(), notify=order.notify)
     log = EventLog()
 
     def emit(event: Event) -> None:
         log(event)
         screen(event)
 
-    runner_id = new_runner_id()
-    resume = resume_command(options, agent_args)
-    project = Path.cwd()
-    states = states_folder(os.environ)
-    library = load_workflows(project, os.environ)
-    if not task.journal_path.exists():  # a task that has begun keeps its own
-        check_workflow(library.workflows, options["workflow"])
-    with Signals() as signals:
-        lock = lock_task(task, shown, runner_id, resume, emit)
-        ledger = None
-        mailbox = Mailbox(states, runner_id)
+    with contextlib.ExitStack() as cleanup:
+        signals = cleanup.enter_context(Signals())
+        cleanup.callback(log.close)
+        cleanup.callback(screen.close)
         try:
-            ledger = Ledger(task, _clock)
-            if not ledger.progress.workflow:
-                begin(task, ledger, library.workflows, options["workflow"], _clock)
-            finish_interrupted(task, ledger, library.workflows, _clock)
-            if feedback is not None:
-                restart(task, ledger, library.workflows, feedback, _clock)
-            stops = Stops(task, runner_id)
-            shop = Workshop(
-                task=task,
-                shown=shown,
-                resume=resume,
-                project=project,
-                definitions=library.workflows,
-                agent=agent,
-                mailbox=mailbox,
-                runner=runner_id,
-                signals=signals,
-                emit=emit,
-                record=ledger.record,
-                progress=ledger.current,
-                clock=_clock,
-                stop_now=stops.now,
-                lock_fd=lock.fd,
-                timeout=limits.session_timeout,
-                attended=interactive(),
-                keep_events=options["keep_events"],
-            )
-            desk: Desk = TerminalDesk(signals, task.own / "draft.md") if interactive() else NoTerminal()
-            gatekeeper = Gatekeeper(shop, ledger, desk, stops, options["auto_approve"])
-            earlier = mailbox_of(states, lock.before.runner) if lock.before else None
-            return Runner(shop, ledger, gatekeeper, limits, stops).run(earlier)
+            return _marathon(order, signals, emit, cleanup)
         except Interrupted as end:
-            emit(Told(f"Interrupted; everything is saved. To go on: {resume}"))
+            emit(Told(f"Interrupted; everything is saved. To go on: {order.resume}"))
             return 128 + end.signum
         except EOFError:
-            emit(Told(f"No answer; the gate stays open. To go on: {resume}"))
+            emit(Told(f"No answer; the gate stays open. To go on: {order.resume}"))
             return WAITS_FOR_HUMAN
-        finally:
-            agent.close()
-            screen.close()
-            log.close()
-            if ledger:
-                ledger.close()
-            mailbox.remove()
-            sweep(states, time.time())
-            lock.release()
+
+
+def _order(options: Mapping[str, Any], agent_args: tuple[str, ...]) -> Order:
+    shown = task_path(options["task"])
+    feedback = None if options["human"] is None else message_text(options["human"])
+    limits = limits_of(options)
+    agent = find_agent(options["agent"], agent_args, options["mode"])
+    agent.check()
+    task = Task.open(shown)
+    definitions = load_workflows(Path.cwd(), os.environ).workflows
+    if not task.journal_path.exists():  # a task that has begun keeps its own
+        check_workflow(definitions, options["workflow"])
+    return Order(
+        shown=shown,
+        task=task,
+        feedback=feedback,
+        limits=limits,
+        agent=agent,
+        workflow=options["workflow"],
+        definitions=definitions,
+        auto_approve=options["auto_approve"],
+        notify=options["notify"],
+        keep_events=options["keep_events"],
+        resume=resume_command(options, agent_args),
+    )
+
+
+def _marathon(order: Order, signals: Signals, emit: Sink, cleanup: contextlib.ExitStack) -> int:
+    """Take the task, bring its journal up to date, and run."""
+    task, runner_id, states = order.task, new_runner_id(), states_folder(os.environ)
+    lock = lock_task(task, order.shown, runner_id, order.resume, emit)
+    cleanup.callback(lock.release)
+    cleanup.callback(lambda: sweep(states, time.time()))
+    mailbox = Mailbox(states, runner_id)
+    cleanup.callback(mailbox.remove)
+    ledger = Ledger(task, _clock)
+    cleanup.callback(ledger.close)
+    cleanup.callback(order.agent.close)
+    if not ledger.progress.workflow:
+        begin(task, ledger, order.definitions, order.workflow, _clock)
+    finish_interrupted(task, ledger, order.definitions, _clock)
+    if order.feedback is not None:
+        restart(task, ledger, order.definitions, order.feedback, _clock)
+    stops = Stops(task, runner_id)
+    shop = Workshop(
+        task=task,
+        shown=order.shown,
+        resume=order.resume,
+        project=Path.cwd(),
+        definitions=order.definitions,
+        agent=order.agent,
+        mailbox=mailbox,
+        runner=runner_id,
+        signals=signals,
+        emit=emit,
+        record=ledger.record,
+        progress=ledger.current,
+        clock=_clock,
+        stop_now=stops.now,
+        lock_fd=lock.fd,
+        timeout=order.limits.session_timeout,
+        attended=interactive(),
+        keep_events=order.keep_events,
+    )
+    desk: Desk = TerminalDesk(signals, task.own / "draft.md") if interactive() else NoTerminal()
+    gatekeeper = Gatekeeper(shop, ledger, desk, stops, order.auto_approve)
+    earlier = mailbox_of(states, lock.before.runner) if lock.before else None
+    return Runner(shop, ledger, gatekeeper, order.limits, stops).run(earlier)
 
 
 def limits_of(options: Mapping[str, Any]) -> Limits:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import stat
@@ -27,15 +28,18 @@ def disk_errors(doing: str, path: Path) -> Iterator[None]:
 
 
 def write_atomic(path: Path, data: bytes, *, mode: int = PRIVATE_FILE, durable: bool = True) -> None:
-    """Replace a file as a whole; its mode is kept. Without `durable` a power cut may bring the old one back."""
+    """Replace a file as a whole; its mode is kept, a new one's follows the umask.
+
+    Without `durable` a power cut may bring the old one back.
+    """
     with disk_errors("write", path):
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-        with contextlib.suppress(FileNotFoundError):
-            mode = stat.S_IMODE(path.stat(follow_symlinks=False).st_mode)
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        kept = _mode_of(path)
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode if kept is None else 0)
         try:
             try:
-                os.fchmod(fd, mode)
+                if kept is not None:
+                    os.fchmod(fd, kept)
                 write_all(fd, data)
                 if durable:
                     os.fsync(fd)
@@ -48,6 +52,15 @@ def write_atomic(path: Path, data: bytes, *, mode: int = PRIVATE_FILE, durable: 
             raise
         if durable:
             sync_directory(path.parent)
+
+
+def _mode_of(path: Path) -> int | None:
+    """The mode of a file that is to be replaced; a link's own means nothing."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return None
+    return stat.S_IMODE(found.st_mode) if stat.S_ISREG(found.st_mode) else None
 
 
 def write_all(fd: int, data: bytes) -> None:
@@ -102,10 +115,13 @@ def read_regular(path: Path, limit: int | None = None) -> bytes | None:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
-    with os.fdopen(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise IsADirectoryError(21, "it is not a regular file", str(path))
-        return file.read() if limit is None else file.read(limit + 1)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise IsADirectoryError(errno.EISDIR, "it is not a regular file", str(path))
+        with os.fdopen(fd, "rb", closefd=False) as file:
+            return file.read() if limit is None else file.read(limit + 1)
+    finally:
+        os.close(fd)
 
 
 def mark_of(path: Path) -> str | None:

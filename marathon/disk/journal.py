@@ -4,38 +4,48 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
 from marathon.core.records import Record, Torn, parse_record
 from marathon.core.state import utc
-from marathon.disk.files import PRIVATE_FILE, disk_errors, sync_directory, write_all
+from marathon.disk.files import PRIVATE_FILE, disk_errors, read_regular, sync_directory, write_all
 from marathon.errors import TaskInvalid
 
 
-def read_journal(path: Path) -> Iterator[Record]:
+def read_journal(path: Path) -> list[Record]:
     """Every record. A line cut off by a crash is passed over: at the end, or where the next record says so."""
+    with disk_errors("read", path):
+        return _sort_out(path, read_regular(path) or b"")[0]
+
+
+def _sort_out(path: Path, data: bytes) -> tuple[list[Record], int]:
+    """The records that count, and how many bytes were left behind the last of them. From the end, because a line is
+    cut off if the next record that counts says so: one that was itself cut off says nothing."""
+    *lines, tail = data.split(b"\n")
+    records: list[Record] = []
+    left_over = len(tail)
+    is_torn, goes_on = False, False
+    for number, line in reversed(list(enumerate(lines, start=1))):
+        record = None if is_torn else _parsed(line)
+        if record is None and goes_on:
+            advice = "Move the file aside to start the task anew from its STATE.json."
+            raise TaskInvalid(f"{path} line {number} is damaged. {advice}")
+        if record is not None:
+            records.append(record)
+        elif not records:
+            left_over += len(line) + 1
+        is_torn = isinstance(record, Torn)
+        goes_on = record is not None and not is_torn
+    return records[::-1], left_over
+
+
+def _parsed(line: bytes) -> Record | None:
     try:
-        file = path.open("rb")
-    except FileNotFoundError:
-        return
-    with file:
-        broken: int | None = None
-        for number, line in enumerate(file, start=1):
-            try:
-                record = parse_record(line) if line.endswith(b"\n") else None
-            except ValueError:
-                record = None
-            if broken is not None and not isinstance(record, Torn):
-                raise TaskInvalid(
-                    f"{path} line {broken} is damaged. Move the file aside to start the task anew from its STATE.json."
-                )
-            broken = None
-            if record is None:
-                broken = number
-            else:
-                yield record
+        return parse_record(line)
+    except ValueError:
+        return None
 
 
 class Journal:
@@ -52,14 +62,15 @@ class Journal:
                 sync_directory(path.parent)
         self._last = 0
 
-    def replay(self) -> Iterator[Record]:
+    def replay(self) -> list[Record]:
         """What is there already, after closing a line that a crash cut off."""
-        for record in read_journal(self._path):
-            self._last = max(self._last, record.n)
-            yield record
-        torn = self._unfinished()
+        with disk_errors("read", self._path):
+            data = read_regular(self._path) or b""
+        records, torn = _sort_out(self._path, data)
+        self._last = max((record.n for record in records), default=0)
         if torn:
-            yield self._write(b"\n", Torn(bytes=torn))
+            records.append(self._write(b"" if data.endswith(b"\n") else b"\n", Torn(bytes=torn)))
+        return records
 
     def append(self, record: Record) -> Record:
         """Number, stamp and store a record; it is on disk when this returns."""
@@ -82,11 +93,3 @@ class Journal:
             os.fdatasync(self._fd)
         self._last = stamped.n
         return stamped
-
-    def _unfinished(self) -> int:
-        """How many bytes lie behind the last newline."""
-        size = os.fstat(self._fd).st_size
-        if size == 0:
-            return 0
-        tail = os.pread(self._fd, min(size, 1 << 20), max(0, size - (1 << 20)))
-        return len(tail) - (tail.rfind(b"\n") + 1)

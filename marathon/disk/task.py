@@ -29,6 +29,7 @@ from marathon.errors import TaskInvalid
 
 INSTRUCTIONS = "instructions.md"
 STATE = "STATE.json"
+SET_ASIDE = f"{STATE}.invalid-"
 HUMAN = "human.md"
 OWN = ".marathon"
 
@@ -51,6 +52,8 @@ class Task:
         _check_instructions(folder / INSTRUCTIONS, path)
         with os.scandir(folder) as entries:
             for entry in entries:
+                if entry.name.startswith(SET_ASIDE):
+                    continue  # a link may lie here, but nobody follows it
                 if entry.is_symlink() and (entry.name in (STATE, OWN, HUMAN) or _leads_out(folder, entry.path)):
                     raise TaskInvalid(
                         f"{path / entry.name} is a symlink out of the task directory. Replace it by a real file."
@@ -97,7 +100,7 @@ class Task:
             return None
         stamp = now.strftime("%Y%m%d-%H%M%S")
         for number in range(1, 10_000):
-            name = f"{STATE}.invalid-{stamp}" + (f"-{number}" if number > 1 else "")
+            name = f"{SET_ASIDE}{stamp}" + (f"-{number}" if number > 1 else "")
             if not os.path.lexists(self.folder / name):
                 break
         with disk_errors("set aside", self.folder / STATE):

@@ -37,7 +37,9 @@ class Kept:
         self._deliver: Callable[[str, bytes, bool], None] = lambda stream, line, complete: None
         self._output = Output(self._launched.streams, lambda *piece: self._deliver(*piece))
         self._unsent = bytearray()
+        self._unheard: list[list[str]] = []  # reports that came while nobody attended
         self._agent = 0
+        self._status: int | None = None
         self._closed = False
 
     def send(self, data: bytes) -> None:
@@ -61,7 +63,7 @@ class Kept:
         """Until `done`, or until it is gone: then its Exit comes too. Also the seconds this took."""
         callbacks = Callbacks(on_tick, on_interrupt, on_resume)
         watch = Watch(self._command, self._launched, None, signals, callbacks, timeout, grace, tick)
-        watch.agent = self._agent
+        watch.agent, watch.status = self._agent, self._status
         self._deliver = on_output
 
         def arrange(selector: selectors.BaseSelector) -> None:
@@ -75,12 +77,14 @@ class Kept:
                 selector.unregister(self._stdin)
 
         try:
+            while self._unheard:
+                watch.hear(self._unheard.pop(0))
             watch.until_the_tree_is_gone(self._output, done, arrange)
         except BaseException:
             self._deliver = lambda stream, line, complete: None
             self._end(tree_is_gone=watch.tree_is_gone)
             raise
-        self._agent = watch.agent
+        self._agent, self._status = watch.agent, watch.status
         if not watch.tree_is_gone and not watch.lost:
             return None, watch.elapsed()
         self._end(tree_is_gone=watch.tree_is_gone)
@@ -90,14 +94,17 @@ class Kept:
         """End what its tools left running; returns how many processes that were."""
         control = self._launched.control
         try:
-            control.send(b"sweep")
             control.settimeout(_SWEEP_PATIENCE)
-            words = control.recv(4096).decode().split()
-        except OSError:
-            return 0
+            control.send(b"sweep")
+            while words := control.recv(4096).decode().split():
+                if words[0] == "swept":
+                    return int(words[1])
+                self._unheard.append(words)  # it has just started, or ended: the next attend hears of it
+        except OSError:  # it takes too long, or the guardian is gone
+            pass
         finally:
             control.settimeout(None)
-        return int(words[1]) if words[:1] == ["swept"] else 0
+        return 0
 
     def close(self) -> None:
         """The end of its input asks it to leave; what is still there after a moment is ended."""

@@ -52,7 +52,7 @@ class Watch:
     tree_is_gone: bool = False
     _guardian_reports: bool = True
     agent: int = 0
-    _status: int | None = None
+    status: int | None = None  # of the agent, once it has ended
     _swept: int = 0
     _reason: Reason = "exited"
     _started: float = field(default_factory=_now)
@@ -87,7 +87,7 @@ class Watch:
         return not self._guardian_reports
 
     def verdict(self, adopted: Adopted) -> Exit:
-        status = adopted.statuses.get(self.agent, self._status)
+        status = adopted.statuses.get(self.agent, self.status)
         swept = self._swept + len([pid for pid, _ in adopted.ended if pid != self.agent])
         return Exit(
             code=status if status is not None and status >= 0 else None,
@@ -107,6 +107,10 @@ class Watch:
             words = self.launched.control.recv(4096).decode().split()
         except OSError:  # a guardian that died with orders unread resets the connection
             words = []
+        self.hear(words)
+
+    def hear(self, words: list[str]) -> None:
+        """One report of the guardian."""
         match words:
             case []:
                 self._guardian_reports = False
@@ -123,7 +127,7 @@ class Watch:
             case ["suspended", signum]:
                 self._suspend(int(signum))
             case ["exit", status]:
-                self._status = int(status)
+                self.status = int(status)
             case ["gone" | "left" as outcome, swept]:
                 self._swept = int(swept)
                 self.tree_is_gone = outcome == "gone"
@@ -145,7 +149,7 @@ class Watch:
         now = _now()
         if now >= self._give_up_at:
             os.kill(self.launched.guardian, signal.SIGKILL)
-        wanted = self._reason == "exited" and self._status is None
+        wanted = self._reason == "exited" and self.status is None
         if wanted and self.timeout is not None and self.elapsed() >= self.timeout:
             self._stop("timeout", self.grace)
         if now >= self._next_tick:

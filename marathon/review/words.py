@@ -28,7 +28,7 @@ def ask_words(question: str, draft: Path, signals: Signals) -> str | None:
         question,
         default=earlier,
         multiline=True,
-        instruction="(Enter ends, Alt+Enter: new line)\n",
+        instruction="(Enter ends, Alt+Enter: new line, Esc: back)\n",
         key_bindings=_bindings(),
     )
     caught = _end_on_signals(prompt.application, signals)
@@ -83,5 +83,13 @@ def _bindings() -> KeyBindings:
     @bindings.add("escape", "enter")
     def _new_line(event: KeyPressEvent) -> None:
         event.current_buffer.insert_text("\n")
+
+    @bindings.add("escape")
+    def _back(event: KeyPressEvent) -> None:
+        event.app.exit(exception=KeyboardInterrupt)
+
+    @bindings.add("c-z")
+    def _suspend(event: KeyPressEvent) -> None:
+        event.app.suspend_to_background()
 
     return bindings

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from typing import TextIO
-from unicodedata import east_asian_width
 
 from marathon.core.events import (
     Event,
@@ -23,8 +21,11 @@ from marathon.core.events import (
     Waiting,
 )
 from marathon.core.text import amount, clean, duration, one_line
+from marathon.show.cells import column_after, fit, fit_end, width
 
 _SIGNS = {"info": "", "warning": "⚠️  ", "error": "❌ "}
+_RULE, _TOOL, _RESULT, _FAILED = "1;36", "36", "2", "31"
+_TOLD = {"info": "1", "warning": "33", "error": "31"}
 _RESULT_LINES = 3
 
 
@@ -41,7 +42,10 @@ class Screen:
         self._last_line = ""
         self._typed = ""
         self._drawn = ""
-        self._in_line = False
+        self._in_line = False  # the agent's text stands in an unfinished line,
+        self._column = 0  # as far as here,
+        self._below = False  # and what is drawn stands below it,
+        self._columns = 0  # in a window of this width
         self._thinking = False
 
     def __call__(self, event: Event) -> None:
@@ -49,27 +53,26 @@ class Screen:
             case SessionBegan():
                 self._session, self._began, self._last_line = event, time.monotonic(), ""
                 head = f"{event.emoji} {event.phase}".strip()
-                self._line(f"─── {head} · iteration {event.iteration} · {event.agent} ───")
+                self._line(f"─── {head} · iteration {event.iteration} · {event.agent} ───", _RULE)
             case Output():
                 self._output(event)
             case Said():
                 self._said(event)
             case ToolStarted():
-                self._line(f"⚙ {one_line(event.name, 40)} {one_line(event.arguments, 200)}".rstrip())
+                self._line(f"⚙ {one_line(event.name, 40)} {one_line(event.arguments, 200)}".rstrip(), _TOOL)
             case ToolEnded():
                 self._tool_ended(event)
             case Typing():
-                self._typed = one_line(event.text, 2000)
-                self._draw()
+                self._typing(clean(event.text))
             case Ticked():
                 self._draw()
             case SessionOver():
                 self._session, self._typed = None, ""
-                self._line(f"─── {' │ '.join(_summary(event))} ───")
+                self._line(f"─── {' │ '.join(_summary(event))} ───", _RULE)
             case Waiting():
                 self._waiting(event)
             case Told():
-                self._line(_SIGNS[event.level] + clean(event.text))
+                self._line(_SIGNS[event.level] + clean(event.text), _TOLD[event.level])
             case HumanNeeded():
                 self._ring(event.text)
 
@@ -89,32 +92,44 @@ class Screen:
             self._line(f"  {text}")
 
     def _said(self, event: Said) -> None:
-        text = clean(event.text)
-        if not text or (text == "\n" and not self._in_line):
+        text = clean(event.text).expandtabs(4)
+        if not text or (text == "\n" and not (self._in_line and event.thinking == self._thinking)):
             return
         self._erase()
         if event.thinking != self._thinking:
             self._end_line()
             self._thinking = event.thinking
-        self._write(f"\x1b[2m{text}\x1b[22m" if event.thinking and self._color else text)
+        self._write(self._styled(text, _RESULT if event.thinking else ""))
         self._in_line = not text.endswith("\n")
+        if self._live:
+            self._column = column_after(self._column, text)
+            if self._typed:
+                self._draw()
+
+    def _typing(self, text: str) -> None:
+        if text == self._typed:  # said again: somebody else had the terminal, and the cursor is elsewhere
+            self._drawn, self._below, self._in_line, self._column = "", False, False, 0
+        self._typed = text
+        self._draw()
 
     def _tool_ended(self, event: ToolEnded) -> None:
         lines = [line for line in clean(event.text).splitlines() if line.strip()]
-        shown = [one_line(line, 200) for line in lines[:_RESULT_LINES]]
-        if len(lines) > _RESULT_LINES:
-            shown.append(f"… {len(lines) - _RESULT_LINES} more lines")
         if event.failed:
-            shown = [f"✗ {one_line(event.name, 40)} failed", *shown]
-        for line in shown:
-            self._line(f"  │ {line}")
+            self._line(f"  │ ✗ {one_line(event.name, 40)} failed", _FAILED)
+        for line in lines[:_RESULT_LINES]:
+            self._line(f"  │ {line.expandtabs(4).rstrip()[:200]}", _RESULT)
+        if len(lines) > _RESULT_LINES:
+            more = len(lines) - _RESULT_LINES
+            self._line(f"  │ … {more} more line{'s' if more > 1 else ''}", _RESULT)
 
     def _draw(self) -> None:
-        if not self._live or not self._session or self._in_line:
+        if not self._live or not self._session:
             return
         session, elapsed = self._session, duration(time.monotonic() - self._began)
-        if self._typed:
-            self._redraw(f"› {self._typed}")
+        if self._typed:  # of a long line the end, where the cursor is
+            self._redraw("› " + fit_end(self._typed, width() - 4))
+        elif self._in_line:
+            self._erase()
         else:
             head = f"{session.emoji} {session.phase}".strip()
             self._redraw(f"{head} │ iteration {session.iteration} │ {elapsed} │ {self._last_line}".rstrip(" │"))
@@ -132,15 +147,20 @@ class Screen:
             safe = one_line(text, 100).replace(";", ",")
             self._write(f"\a\x1b]9;{safe}\x1b\\\x1b]777;notify;pi-marathon;{safe}\x1b\\")
 
-    def _line(self, text: str) -> None:
+    def _line(self, text: str, style: str = "") -> None:
         self._erase()
         self._end_line()
-        self._write(text + "\n")
+        self._write(self._styled(text, style) + "\n")
+        if self._typed:
+            self._draw()
 
     def _end_line(self) -> None:
         if self._in_line:
             self._write("\n")
-            self._in_line = False
+            self._in_line, self._column = False, 0
+
+    def _styled(self, text: str, style: str) -> str:
+        return f"\x1b[{style}m{text}\x1b[0m" if style and self._color else text
 
     def _write(self, text: str) -> None:
         """A closed window or pipe takes away the view, not the marathon."""
@@ -152,15 +172,23 @@ class Screen:
                 self._out = None
 
     def _redraw(self, text: str) -> None:
-        shown = _fit(text, shutil.get_terminal_size().columns - 1)
+        shown = fit(text, width() - 1)
         if shown != self._drawn:
+            if self._in_line and not self._drawn:
+                self._below, self._columns = True, width()
+                self._write("\n")
             self._write("\r\x1b[K" + shown)
             self._drawn = shown
 
     def _erase(self) -> None:
+        """Take away what is drawn, and go back to where the agent's text ended."""
         if self._drawn:
             self._write("\r\x1b[K")
-            self._drawn = ""
+            if self._below and self._column < self._columns == width():
+                self._write(f"\x1b[A\x1b[{self._column + 1}G")
+            elif self._below:  # at the edge, or in a window that has changed, the text goes on in this line
+                self._column = 0
+            self._drawn, self._below = "", False
 
 
 def _summary(event: SessionOver) -> list[str]:
@@ -171,13 +199,3 @@ def _summary(event: SessionOver) -> list[str]:
     if event.ending != "ended":
         parts.append(event.ending + (f": {one_line(event.cause, 200)}" if event.cause else ""))
     return parts
-
-
-def _fit(text: str, width: int) -> str:
-    """As much of the text as fits into that many terminal cells."""
-    cells = 0
-    for number, character in enumerate(text):
-        cells += 2 if east_asian_width(character) in "WF" else 1
-        if cells > width:
-            return text[: max(0, number - 1)] + "…"
-    return text

@@ -14,7 +14,8 @@ import json, os, pathlib, sys
 task = pathlib.Path(os.environ["MARATHON_TASK_DIR"])
 (task / "argv.json").write_text(json.dumps(sys.argv[1:]))
 (task / "research.md").write_text(sys.stdin.read())
-(task / "where.json").write_text(json.dumps([os.getcwd(), *(os.environ["MARATHON_" + name] for name in sys.argv[1:] if name.isupper())]))
+told = [os.environ["MARATHON_" + name] for name in sys.argv[1:] if name.isupper()]
+(task / "where.json").write_text(json.dumps([os.getcwd(), *told]))
 (task / "STATE.json").write_text('{"state": "paused", "phase": "research", "iteration": 1}')
 """
 

@@ -45,10 +45,6 @@ def refused(world: World, ran: subprocess.CompletedProcess[str], code: int, *wor
     assert not world.states.exists()
 
 
-def nothing(world: World) -> None:
-    pass
-
-
 def no_instructions(world: World) -> None:
     (world.task / "instructions.md").unlink()
 
@@ -72,10 +68,6 @@ def own_folder_is_a_file(world: World) -> None:
     (world.task / ".marathon").write_text("not a folder\n")
 
 
-def state_is_a_folder(world: World) -> None:
-    (world.task / "STATE.json").mkdir()
-
-
 BROKEN_TASKS: dict[str, tuple[Callable[[World], None], str]] = {
     "no instructions": (no_instructions, "instructions.md"),
     "empty instructions": (empty_instructions, "is empty"),
@@ -94,12 +86,20 @@ def test_a_task_that_cannot_be_used(world: World, breaks: Callable[[World], None
     assert listing(world.project) == before
 
 
-@pytest.mark.parametrize("where", ["nowhere", "../x", "task/instructions.md", "$(x)", "x" * 5000, "-rf"])
+@pytest.mark.parametrize(
+    "where", ["../x", "task/instructions.md", "$(x)", "x" * 5000, "-rf"], ids=lambda where: where[:30]
+)
 def test_a_directory_that_is_none(world: World, where: str) -> None:
     before = listing(world.project)
     refused(world, world.cli(f"--task={where}", "--agent", "rehearsal"), 7)
-    for command in (("status", "--", where), ("steer", "--", where, "x"), ("approve", "--", where), ("stop", "--", where)):
-        refused(world, world.cli(*command), 7)
+    refused(world, world.cli("status", "--", where), 7)
+    assert listing(world.project) == before
+
+
+@pytest.mark.parametrize("words", [["steer", "x"], ["approve"], ["redo", "-mx"], ["answer", "x"], ["cancel"], ["stop"]])
+def test_no_command_makes_a_task_of_a_name(world: World, words: list[str]) -> None:
+    before = listing(world.project)
+    refused(world, world.cli(words[0], "nowhere", *words[1:]), 7, "nowhere does not exist", "pi-marathon new")
     assert listing(world.project) == before
 
 
@@ -109,7 +109,9 @@ def test_an_empty_name_is_no_directory(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "mode", "code"), [("instructions.md", 0o000, 7), (".", 0o555, 7)], ids=["unreadable instructions", "read-only"]
+    ("name", "mode", "code"),
+    [("instructions.md", 0o000, 7), (".", 0o555, 7)],
+    ids=["unreadable instructions", "read-only"],
 )
 def test_permissions_are_looked_at_before_anything_starts(world: World, name: str, mode: int, code: int) -> None:
     before = listing(world.project)

@@ -19,9 +19,7 @@ def test_outside_of_a_session_they_are_refused(world: World, command: tuple[str,
 
 @pytest.mark.parametrize("runner", ["../x", "m-gone", "a b", "x" * 300, "-rf"])
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: str(command[0]))
-def test_a_runner_that_is_none_is_refused_and_nothing_made(
-    world: World, command: tuple[str, ...], runner: str
-) -> None:
+def test_a_runner_that_is_none_is_refused_and_nothing_made(world: World, command: tuple[str, ...], runner: str) -> None:
     ran = world.cli(*command, MARATHON_RUNNER_ID=runner)
     assert ran.returncode == 2
     assert ran.stderr.count("\n") == 1

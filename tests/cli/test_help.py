@@ -12,7 +12,15 @@ from tests.support.world import World
 def test_help_names_every_command_option_and_exit_code(world: World) -> None:
     shown = world.cli("--help")
     assert shown.returncode == 0
-    for word in (*COMMANDS, "--task", "-h, --human", "--auto-approve", "--max-iterations", "--session-timeout", "Exit codes"):
+    for word in (
+        *COMMANDS,
+        "--task",
+        "-h, --human",
+        "--auto-approve",
+        "--max-iterations",
+        "--session-timeout",
+        "Exit codes",
+    ):
         assert word in shown.stdout
     assert not world.states.exists()
 

@@ -37,7 +37,14 @@ def test_status_at_a_gate_tells_everything_and_how_to_go_on(world: World) -> Non
     (session,) = facts["sessions"]
     assert (session["phase"], session["ending"]) == ("research", "ended")
     lines = world.cli("status", "task").stdout
-    for part in ("Marathon > 🔍 Research [1/3]", "run", "your review of research", "found", facts["resume"], "approve task"):
+    for part in (
+        "Marathon > 🔍 Research [1/3]",
+        "run",
+        "your review of research",
+        "found",
+        facts["resume"],
+        "approve task",
+    ):
         assert part.lower() in lines.lower()
     assert listing(world.project) == before
 
@@ -61,7 +68,12 @@ def test_the_resume_command_of_status_can_be_typed_as_it_is(world: World) -> Non
     resume = json.loads(world.cli("status", "task", "--json").stdout)["resume"]
     shim = f'pi-marathon() {{ "{world.argv()[0]}" -P -m marathon "$@"; }}; {resume}'
     ran = subprocess.run(
-        ["bash", "-c", shim], cwd=world.project, env=world.env(), stdin=subprocess.DEVNULL, capture_output=True, timeout=60
+        ["bash", "-c", shim],
+        cwd=world.project,
+        env=world.env(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
     )
     assert ran.returncode == 3
     assert world.sessions() == 2

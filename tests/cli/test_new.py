@@ -24,7 +24,16 @@ def section(text: str, heading: str) -> str:
 
 
 def test_everything_by_flags(world: World) -> None:
-    ran = world.cli("new", "Fix: the Parser!", "--goal", "No crash on \\1 `x`", "--scope", "parser.py only", "--success", "tests pass")
+    ran = world.cli(
+        "new",
+        "Fix: the Parser!",
+        "--goal",
+        "No crash on \\1 `x`",
+        "--scope",
+        "parser.py only",
+        "--success",
+        "tests pass",
+    )
     assert ran.returncode == 0
     folder = made(world)
     assert re.fullmatch(r"\d{8}-\d{6}-fix-the-parser", folder.name)
@@ -84,7 +93,14 @@ def test_two_tasks_of_one_title_in_one_second_are_two_folders(world: World) -> N
 
 @pytest.mark.parametrize(
     "args",
-    [("Title",), ("--goal", "x"), ("Title", "--goal", " "), ("../..", "--goal", "x"), ("", "--goal", "x"), ("日本", "--goal", "x")],
+    [
+        ("Title",),
+        ("--goal", "x"),
+        ("Title", "--goal", " "),
+        ("../..", "--goal", "x"),
+        ("", "--goal", "x"),
+        ("日本", "--goal", "x"),
+    ],
     ids=lambda args: " ".join(args) or "nothing",
 )
 def test_without_a_terminal_what_is_missing_is_named_and_nothing_made(world: World, args: tuple[str, ...]) -> None:

@@ -50,7 +50,9 @@ def test_the_projects_definition_wins_over_the_users_and_that_over_the_built_in(
 
 
 def test_references_are_opened(world: World) -> None:
-    define(projects(world), "outer", "Outer", 'loopable = false\n[[phases]]\nworkflow = "inner"\n' + PHASE.format("last"))
+    define(
+        projects(world), "outer", "Outer", 'loopable = false\n[[phases]]\nworkflow = "inner"\n' + PHASE.format("last")
+    )
     define(projects(world), "inner", "Inner", PHASE.format("deep"))
     shown = world.cli("workflow", "show", "outer").stdout
     assert "not loopable" in shown

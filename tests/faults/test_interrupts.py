@@ -53,8 +53,9 @@ def test_one_ctrl_c_belongs_to_the_agent_that_has_the_terminal(world: World, typ
     terminal = typed(*args_for("sh", "-c", COOKED, mode="tui"))
     terminal.expect(b"<on>")
     terminal.send(b"\x03")
-    terminal.expect(b"<caught>")
-    terminal.expect(b"again within 2 seconds")
+    before = terminal.expect(b"<caught>")
+    if b"again within 2 seconds" not in before:
+        terminal.expect(b"again within 2 seconds")
     time.sleep(2.1)  # a Ctrl+C after that is a first one again
     terminal.send(b"still here\n")
     terminal.expect(b"<still here>")
@@ -161,15 +162,15 @@ def type_in(terminal: Pty, world: World, argv: list[str]) -> None:
 
 @pytest.mark.parametrize("mode", ["stream", "tui"])
 def test_ctrl_z_gives_the_shell_back_and_fg_goes_on(world: World, mode: str) -> None:
-    counting = "n=0; while :; do n=$((n+1)); echo $n > ../agent/count; echo \"<$n>\"; sleep 0.05; done"
+    counting = "trap '' INT; n=0; while :; do n=$((n+1)); echo $n > ../agent/count; echo \"<$n>\"; sleep 0.05; done"
     with shell() as terminal:
         type_in(terminal, world, world.argv(*args_for("sh", "-c", counting, mode=mode)))
         until(lambda: (world.agent / "count").exists(), "the agent runs")
         terminal.send(b"\x1a")
         to_the_shell(terminal)
         still = (world.agent / "count").read_text()
-        assert terminal.cooked()
-        time.sleep(0.3)
+        terminal.send(b"echo here $((1 + 1))\n")
+        terminal.expect(b"here 2")
         assert (world.agent / "count").read_text() == still
         terminal.send(b"fg\n")
         until(lambda: (world.agent / "count").read_text() not in ("", still), "the agent goes on")
@@ -211,7 +212,7 @@ def test_a_full_screen_agent_killed_in_raw_mode_leaves_a_usable_terminal(world: 
         assert off in seen
     until(lambda: terminal.cooked() or terminal.poll() is not None, "the terminal is cooked")
     terminal.expect(b"killed by signal 9")
-    terminal.expect(b"any key: go on now")
+    terminal.expect(b"trying again")
     os.kill(terminal.pid, signal.SIGTERM)
     assert terminal.wait() == 143
     assert terminal.cooked()

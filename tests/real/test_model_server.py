@@ -14,7 +14,7 @@ import pytest
 from marathon.core.state import parse_state
 from tests.real import model_server as model
 from tests.real.install import PiInstall
-from tests.real.model_server import ModelServer, ToolCall, Turn
+from tests.real.model_server import ModelServer, Request, ToolCall, Turn
 from tests.real.pi_home import PiHome
 
 
@@ -94,9 +94,10 @@ class Played:
         self.project = folder / "project"
         self.project.mkdir()
 
-    def say(self, prompt: str) -> list[dict[str, Any]]:
+    def say(self, *prompts: str) -> list[dict[str, Any]]:
+        """The events of one pi that is told this, one after the other."""
         done = subprocess.run(
-            self.home.argv("--mode", "json", prompt),
+            self.home.argv("--mode", "json", *prompts),
             cwd=self.project,
             env=self.home.env(),
             stdin=subprocess.DEVNULL,
@@ -109,30 +110,37 @@ class Played:
         return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-@pytest.mark.parametrize(
-    ("fault", "error", "retried"),
-    [
-        (model.rate_limited(600), "429: ", True),
-        (model.quota_used_up(), "429: ", False),
-        (model.server_error(), "500: ", True),
-        (model.wrong_key(), "401: ", False),
-        (Turn("some words", fault="drop"), "terminated", True),
-        (Turn("some words", fault="no_finish"), "Stream ended without finish_reason", True),
-        (Turn("never", fault="hang"), "Request timed out.", True),
-        (Turn("some words", fault="hang_midway"), "terminated", True),
-    ],
-    ids=["rate limit", "quota", "server error", "wrong key", "drop", "no finish", "hang", "hang midway"],
-)
-def test_what_pi_makes_of_a_fault(
-    tmp_path: Path, pi_install: PiInstall, fault: Turn, error: str, retried: bool
-) -> None:
-    with ModelServer([fault, Turn("Done.")]) as server:
-        seen = Played(tmp_path, pi_install, server, httpIdleTimeoutMs=1000).say("hello")
-    answers = [event["message"] for event in seen if event["type"] == "message_end"]
-    answers = [answer for answer in answers if answer["role"] == "assistant"]
-    assert answers[0]["stopReason"] == "error"
-    assert answers[0]["errorMessage"].startswith(error)
-    assert [answer["stopReason"] for answer in answers[1:]] == (["stop"] if retried else [])
+FAULTS = {
+    "rate limit": (model.rate_limited(600), "429: ", True),
+    "quota": (model.quota_used_up(), "429: ", False),
+    "server error": (model.server_error(), "500: ", True),
+    "wrong key": (model.wrong_key(), "401: ", False),
+    "drop": (Turn("some words", fault="drop"), "terminated", True),
+    "no finish": (Turn("some words", fault="no_finish"), "Stream ended without finish_reason", True),
+    "hang": (Turn("never", fault="hang"), "Request timed out.", True),
+    "hang midway": (Turn("some words", fault="hang_midway"), "terminated", True),
+}
+
+
+def test_what_pi_makes_of_each_fault(tmp_path: Path, pi_install: PiInstall) -> None:
+    met: set[str] = set()
+
+    def answer(request: Request) -> Turn:
+        fault = request.last_text
+        first = fault not in met
+        met.add(fault)
+        return FAULTS[fault][0] if first else Turn("Done.")
+
+    with ModelServer(answer) as server:
+        events = Played(tmp_path, pi_install, server, httpIdleTimeoutMs=1000).say(*FAULTS)
+    ends = [event for event in events if event["type"] in ("message_end", "agent_settled")]
+    for name, (_, error, retried) in FAULTS.items():
+        settled = next(place for place, event in enumerate(ends) if event["type"] == "agent_settled")
+        messages = [event["message"] for event in ends[:settled]]
+        answers = [message for message in messages if message["role"] == "assistant"]
+        ends = ends[settled + 1 :]
+        assert [message["stopReason"] for message in answers] == (["error", "stop"] if retried else ["error"]), name
+        assert answers[0]["errorMessage"].startswith(error), name
 
 
 def test_pis_own_tools_play_the_sessions_of_a_marathon(tmp_path: Path, pi_install: PiInstall) -> None:

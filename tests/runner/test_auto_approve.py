@@ -13,7 +13,12 @@ def test_reviews_pass_in_order_and_are_journalled_as_looked_at_by_nobody(world: 
     world.script(research(), plan(), chunk(), finish())
     ran = world.run("--auto-approve")
     assert ran.returncode == 0
-    assert [record["phase"] for record in world.records("session_started")] == ["research", "plan", "implement", "implement"]
+    assert [record["phase"] for record in world.records("session_started")] == [
+        "research",
+        "plan",
+        "implement",
+        "implement",
+    ]
     assert [record["by"] for record in world.records("gate_answered")] == ["auto", "auto"]
     assert ran.stdout.count("nobody looked at it") == 2
 

@@ -65,7 +65,9 @@ def test_quit_leaves_the_gate_open(world: World, on_terminal: Callable[..., Pty]
     assert again.wait() == 3
 
 
-def test_a_key_typed_before_the_gate_was_shown_does_not_answer_it(world: World, on_terminal: Callable[..., Pty]) -> None:
+def test_a_key_typed_before_the_gate_was_shown_does_not_answer_it(
+    world: World, on_terminal: Callable[..., Pty]
+) -> None:
     world.script(research(hold=True), plan())
     terminal = on_terminal()
     terminal.expect(b"iteration 1")

@@ -12,9 +12,7 @@ from tests.support.world import Entry, World, chunk, finish, plan, research
 KEYS_SHOWN = b"[q]      Quit marathon"
 
 
-@pytest.mark.parametrize(
-    ("state", "phase"), [("paused", "research"), ("paused", "plan"), ("running", "plan")]
-)
+@pytest.mark.parametrize(("state", "phase"), [("paused", "research"), ("paused", "plan"), ("running", "plan")])
 def test_a_finished_phase_waits_for_its_review_however_the_agent_says_it(world: World, state: str, phase: str) -> None:
     world.script(research(phase, state), plan(hold=True))
     ran = world.run()

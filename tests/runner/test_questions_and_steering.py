@@ -114,7 +114,8 @@ def test_human_md_typed_by_hand_counts_once_as_new(
 
 def test_a_task_file_edited_in_one_session_is_what_the_next_one_reads(world: World) -> None:
     """The prompt names files instead of holding copies, so nothing in it can be stale."""
-    read_all = """sed -n 's/^Read: \\([^ ]*\\).*/\\1/p' "$MARATHON_PROMPT_FILE" | xargs cat 2>/dev/null >"$MARATHON_TASK_DIR/read"; :"""
+    named = """sed -n 's/^Read: \\([^ ]*\\).*/\\1/p' "$MARATHON_PROMPT_FILE" """
+    read_all = f'{named} | xargs cat 2>/dev/null >"$MARATHON_TASK_DIR/read"; :'
     edit = {"instructions.md": "Also in French.\n"}
     world.script(
         {"append": edit, "state": {"state": "running", "phase": "research"}},

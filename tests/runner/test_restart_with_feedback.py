@@ -1,4 +1,4 @@
-"""-h on a task that is over or paused: the last run moves aside as a set, and a new run begins with the human's words."""
+"""-h on a task that is over or paused: the last run moves aside as a set, a new one begins with the human's words."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ def test_two_restarts_at_once_keep_two_sets(world: World) -> None:
         (world.task / f"research.{stamp}.md").write_text("taken\n")
     world.run("-h", "two")
     everything = archives(world.task)
-    assert {path.name: path.read_bytes() for paths in everything.values() for path in paths if path.name in first} == first
+    assert {
+        path.name: path.read_bytes() for paths in everything.values() for path in paths if path.name in first
+    } == first
     kept = [path.read_text() for paths in everything.values() for path in paths]
     assert kept.count("taken\n") == 120
     assert kept.count("findings 1\n") == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+
 import pytest
 
 from tests.support.listing import listing
@@ -89,7 +90,11 @@ def test_a_task_left_running_goes_on_in_its_phase_and_count(world: World) -> Non
 
 @pytest.mark.parametrize(
     ("content", "named"),
-    [("{", "not JSON"), ('{"state": "asleep", "phase": "plan"}', "field state"), ('{"state": "paused", "phase": "x"}', "'x'")],
+    [
+        ("{", "not JSON"),
+        ('{"state": "asleep", "phase": "plan"}', "field state"),
+        ('{"state": "paused", "phase": "x"}', "'x'"),
+    ],
 )
 def test_a_state_that_cannot_be_adopted_is_named_and_left(world: World, content: str, named: str) -> None:
     (world.task / "STATE.json").write_text(content)

@@ -64,7 +64,9 @@ def test_a_verdict_written_before_the_gate_opened_does_not_answer_it(world: Worl
     assert world.sessions() == 1
 
 
-def test_an_approval_of_an_earlier_gate_does_not_answer_a_later_one(world: World, on_terminal: Callable[..., Pty]) -> None:
+def test_an_approval_of_an_earlier_gate_does_not_answer_a_later_one(
+    world: World, on_terminal: Callable[..., Pty]
+) -> None:
     world.script(research(), plan())
     world.run()
     world.cli("approve", "task")
@@ -80,7 +82,13 @@ def test_an_approval_of_an_earlier_gate_does_not_answer_a_later_one(world: World
 
 @pytest.mark.parametrize(
     "command",
-    [("approve", "task"), ("redo", "task", "-m", "x"), ("answer", "task", "x"), ("cancel", "task", "--yes"), ("steer", "task", "x")],
+    [
+        ("approve", "task"),
+        ("redo", "task", "-m", "x"),
+        ("answer", "task", "x"),
+        ("cancel", "task", "--yes"),
+        ("steer", "task", "x"),
+    ],
     ids=lambda command: str(command[0]),
 )
 def test_inside_a_session_nobody_is_the_human(world: World, command: tuple[str, ...]) -> None:

@@ -62,7 +62,9 @@ def test_a_wait_whose_time_is_over_goes_on_by_itself(
 ) -> None:
     world.script(WAITS, research())
     runner = in_background()
-    until(lambda: (world.task / ".marathon/journal.jsonl").exists() and world.records("wait_started"), "the wait begins")
+    until(
+        lambda: (world.task / ".marathon/journal.jsonl").exists() and world.records("wait_started"), "the wait begins"
+    )
     runner.kill()
     runner.wait()
     spent(world, 300)
@@ -76,7 +78,9 @@ def test_a_wait_can_be_stopped_and_is_still_there_afterwards(
 ) -> None:
     world.script(WAITS, research())
     runner = in_background()
-    until(lambda: (world.task / ".marathon/journal.jsonl").exists() and world.records("wait_started"), "the wait begins")
+    until(
+        lambda: (world.task / ".marathon/journal.jsonl").exists() and world.records("wait_started"), "the wait begins"
+    )
     assert world.cli("stop", "task").returncode == 0
     assert "CI" in runner.communicate(timeout=30)[0]
     assert runner.returncode == 3

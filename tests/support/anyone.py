@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from hypothesis import strategies as st
 
+from marathon.agents.base import Outcome
 from marathon.core.workflow import parse_workflow
-from marathon.process.child import Exit
 
 FLAT = {
     "name": "Flat",
@@ -38,6 +38,15 @@ DEFINITIONS = {
     "flat": parse_workflow("flat", FLAT),
     "nested": parse_workflow("nested", NESTED),
     "inner": parse_workflow("inner", INNER),
+}
+ENDS = {
+    "well": Outcome("ended", seconds=1.0),
+    "crash": Outcome("crashed", "exit code 1"),
+    "no key": Outcome("crashed", "no key", permanent=True),
+    "timeout": Outcome("timeout"),
+    "closed": Outcome("left"),
+    "terminated": Outcome("interrupted", "SIGTERM"),
+    "stopped": Outcome("stopped"),
 }
 GARBAGE = [
     b"",
@@ -84,8 +93,8 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Steer:
-    pass
+class Message:
+    """pi-marathon steer."""
 
 
 @dataclass(frozen=True)
@@ -95,9 +104,9 @@ class Stop:
 
 @dataclass(frozen=True)
 class Do:
-    """output: writes the phase's file. work: any other. ask, wait: through the mailbox."""
+    """output: writes the phase's file. work: any other. ask, wait: through the mailbox. hear: takes new steering."""
 
-    what: Literal["output", "empty output", "work", "ask", "wait"]
+    what: Literal["output", "empty output", "work", "ask", "wait", "hear"]
 
 
 @dataclass(frozen=True)
@@ -105,7 +114,7 @@ class Session:
     """What happens while the agent lives, how it ends, and after how many acts the runner is killed, if it is."""
 
     acts: tuple[Any, ...]
-    end: Exit
+    end: str = "well"
     killed_after: int | None = None
 
 
@@ -119,10 +128,6 @@ class Say:
     meanwhile: tuple[Any, ...] = ()
 
 
-def ended(code: int | None = 0, number: int | None = None, reason: Any = "exited") -> Exit:
-    return Exit(code, number, reason, swept=0, seconds=1.0)
-
-
 _PHASES = ["research", "plan", "implement", "draft", "check", "mend", "ship", "done", "nowhere"]
 _phases = st.none() | st.sampled_from(["next", *_PHASES])
 _edits = st.builds(Edit, st.sampled_from(["append", "append", "insert", "cut", "truncate", "remove"]), st.floats(0, 1))
@@ -132,35 +137,26 @@ _verdicts = st.builds(
     _phases,
     st.sampled_from([False, False, True]),
 )
-elsewhere = st.one_of(st.builds(Steer), _edits, _verdicts)
+elsewhere = st.one_of(st.builds(Message), _edits, _verdicts)
 proposals = st.builds(Propose, st.sampled_from(["running", "paused", "completed"]), _phases)
 leavings = st.builds(Leave, st.sampled_from([*GARBAGE, "nothing", "a link", "a folder"]))
 _acts = st.one_of(
-    st.builds(Do, st.sampled_from(["output", "output", "empty output", "work", "ask", "wait"])),
+    st.builds(Do, st.sampled_from(["output", "output", "empty output", "work", "ask", "wait", "hear"])),
     proposals,
     leavings,
     elsewhere,
     st.builds(Stop, st.booleans()),
 )
-_ends = [
-    *[ended()] * 6,
-    ended(1),
-    ended(None, 9),
-    ended(None, 2),
-    ended(None, 15, "timeout"),
-    ended(None, 2, "interrupted"),
-    ended(None, 15, "terminated"),
-]
 _good = [
-    Session((Do("output"), Propose("paused")), ended()),
-    Session((Do("output"), Propose("running", "next")), ended()),
-    Session((Do("output"), Propose("completed", "done")), ended()),
-    Session((Do("work"), Propose("running")), ended()),
+    Session((Do("output"), Propose("paused"))),
+    Session((Do("output"), Propose("running", "next"))),
+    Session((Do("output"), Propose("completed", "done"))),
+    Session((Do("work"), Propose("running"))),
 ]
 sessions = st.sampled_from(_good) | st.builds(
     Session,
     st.lists(_acts, max_size=4).map(tuple),
-    st.sampled_from(_ends),
+    st.sampled_from([*["well"] * 6, *ENDS]),
     st.sampled_from([None, None, None, 0, 1, 2, 4]),
 )
 replies = st.builds(Say, st.just("continue"), words=st.booleans()) | st.builds(

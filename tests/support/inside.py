@@ -19,7 +19,6 @@ from marathon.core.workflow import Definitions
 from marathon.disk.eventlog import EventLog
 from marathon.disk.mailbox import Mailbox, mailbox_of
 from marathon.disk.task import Task
-from marathon.process.child import Exit
 from marathon.process.signals import Interrupted, Signals
 from marathon.review.desk import Desk
 from marathon.runner.gatekeeper import Gatekeeper
@@ -64,7 +63,6 @@ class Start:
     """What one start of the runner is given."""
 
     agent: Agent
-    session: Callable[..., Exit]
     desk: Desk
     life: Life
     emit: Callable[[Event], None]
@@ -121,7 +119,6 @@ def run(place: Place, start: Start) -> Ran:
                 stop_now=stops.now,
                 lock_fd=lock.fd,
                 timeout=0,
-                start=start.session,
                 now=place.now,
             )
             gatekeeper = Gatekeeper(shop, ledger, start.desk, stops, start.auto_approve)

@@ -19,8 +19,6 @@ from marathon.core.records import (
 )
 from marathon.core.workflow import Definitions, Phase, Position, Segment, advance, current, locate, loop
 
-WELL = ("ended", "left")
-
 
 @dataclass(frozen=True)
 class Told:
@@ -35,8 +33,13 @@ class Told:
         return self.run, self.started.iteration
 
     @property
-    def well(self) -> bool:
-        return self.ended is not None and self.ended.ending in WELL
+    def heard(self) -> bool:
+        """It came to its own end, or was cut off only after it had left a new output and called its phase complete."""
+        if self.ended is None:
+            return False
+        proposal, going_on = self.ended.proposal, ("running", self.started.phase)
+        done = self.ended.output == "fresh" and proposal and (proposal.state, proposal.phase) != going_on
+        return self.ended.ending in ("ended", "left") or bool(done)
 
 
 def sessions_of(records: Sequence[Record]) -> list[Told]:

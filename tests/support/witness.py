@@ -9,21 +9,21 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from marathon.core.journal import fold
+from marathon.agents.base import Host, Outcome
+from marathon.core.journal import Steer, fold
 from marathon.core.state import DONE
 from marathon.core.wait import Now
 from marathon.core.workflow import Phase, places
 from marathon.disk.journal import read_journal
 from marathon.disk.mailbox import Mailbox
 from marathon.disk.task import Task
-from marathon.process.child import Command, Exit
 from marathon.review.view import GateView, Reply
-from tests.support.anyone import DEFINITIONS, Do, Edit, Leave, Propose, Say, Session, Steer, Stop, Verdict, ended
+from tests.support.anyone import DEFINITIONS, ENDS, Do, Edit, Leave, Message, Propose, Say, Session, Stop, Verdict
 from tests.support.inside import Place
 from tests.support.mortal import Life, living
 
@@ -59,6 +59,7 @@ class Seen:
     prompt: str
     human: bytes
     asked: str | None = None
+    steered: list[Steer] = field(default_factory=list)
 
 
 @dataclass
@@ -109,37 +110,16 @@ class Witness:
 
     # The agent
 
-    def session(self, plans: list[Session], life: Life) -> Callable[..., Exit]:
-        """Starts sessions as planned; when no plan is left, somebody ends the runner."""
+    def agent(self, plan: list[Session], life: Life) -> _Agent:
+        return _Agent(self, plan, life)
 
-        def start(command: Command, *, on_tick: Callable[[], bool], **_: Any) -> Exit:
-            with living(None):
-                plan = plans.pop(0) if plans else Session((), ended(None, 15, "terminated"))
-                seen = self._look(command)
-                for number, act in enumerate(plan.acts):
-                    if number == plan.killed_after:
-                        life.end()
-                    self._act(act, command, seen)
-                if plan.killed_after is not None:
-                    life.end()
-            return ended(None, 15, "stopped") if on_tick() else plan.end
-
-        return start
-
-    def _look(self, command: Command) -> Seen:
-        prompt = Path(command.env["MARATHON_PROMPT_FILE"]).read_text()
-        seen = Seen(prompt, self.task.human_text())
-        number = int(command.env["MARATHON_RUN"]), int(command.env["MARATHON_ITERATION"])
-        assert number not in self.seen, f"session {number} was started twice"
-        self.seen[number] = seen
-        return seen
-
-    def _act(self, act: Any, command: Command, seen: Seen) -> None:
-        mailbox = Mailbox(self.place.states, command.env["MARATHON_RUNNER_ID"])
+    def act(self, act: Any, host: Host, seen: Seen) -> None:
+        """In a session."""
+        phase, runner = host.env["MARATHON_PHASE"], host.env["MARATHON_RUNNER_ID"]
+        mailbox = Mailbox(self.place.states, runner)
         match act:
             case Do("output" | "empty output"):
-                name = command.env["MARATHON_PHASE"]
-                output = next(phase.output for phase in self.phases() if phase.id == name)
+                output = next(each.output for each in self.phases() if each.id == phase)
                 if output:
                     self.write(output, act.what == "output")
             case Do("work"):
@@ -150,9 +130,9 @@ class Witness:
             case Do("wait"):
                 mailbox.update(waitSeconds=600, waitReason="CI")
             case Propose() | Leave():
-                self.leave_state(act, command.env["MARATHON_PHASE"])
+                self.leave_state(act, phase)
             case Stop():
-                self.task.inbox.put("stop", to=command.env["MARATHON_RUNNER_ID"], now=act.now)
+                self.task.inbox.put("stop", to=runner, now=act.now)
             case _:
                 self.elsewhere(act)
 
@@ -192,13 +172,13 @@ class Witness:
     def elsewhere(self, act: Any) -> None:
         """In another shell, or in an editor."""
         match act:
-            case Steer():
+            case Message():
                 words = self.words()
                 self.steered[self.task.inbox.put("steer", text=words)] = words
             case Verdict():
                 gate = fold(read_journal(self.task.journal_path)).gate
                 token = _NO_GATE if gate is None or act.late else gate.token
-                words = self.words()
+                words = "" if act.choice == "cancel" else self.words()
                 phase = self._after(gate.phase) if act.phase == "next" and gate else act.phase
                 name = self.task.inbox.put("verdict", to=token, choice=act.choice, text=words, phase=phase)
                 self.sent[name] = (token, words)
@@ -227,6 +207,41 @@ class Witness:
         self.erased |= spoken(before) - spoken(after)
         if not after.startswith(before):
             self.again.update(spoken(after))
+
+
+@dataclass
+class _Agent:
+    """Runs sessions as planned; when no plan is left, somebody ends the runner."""
+
+    witness: Witness
+    plan: list[Session]
+    life: Life
+    name: str = "any"
+    keeps_log: bool = False
+
+    def check(self) -> None:
+        pass
+
+    def run(self, host: Host) -> Outcome:
+        session = self.plan.pop(0) if self.plan else Session((), "terminated")
+        number = int(host.env["MARATHON_RUN"]), int(host.env["MARATHON_ITERATION"])
+        assert number not in self.witness.seen, f"session {number} was started twice"
+        seen = self.witness.seen[number] = Seen(host.prompt.read_text(), self.witness.task.human_text())
+        for done, act in enumerate(session.acts):
+            if done == session.killed_after:
+                self.life.end()
+            if act == Do("hear"):
+                seen.steered += host.new_steering()
+            else:
+                with living(None):
+                    self.witness.act(act, host, seen)
+        if session.killed_after is not None:
+            self.life.end()
+        end = "stopped" if host.stop_now() else session.end
+        return replace(ENDS[end], steered=tuple(steer.id for steer in seen.steered))
+
+    def close(self) -> None:
+        pass
 
 
 @dataclass

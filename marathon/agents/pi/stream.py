@@ -18,12 +18,14 @@ from marathon.agents.pi.find import EXTENSION, Pi, check_login, find_pi
 from marathon.agents.pi.reading import Run
 from marathon.agents.pi.typed import TypedLine
 from marathon.core.events import Output, Raw, Ticked, Told
+from marathon.core.journal import Steer
 from marathon.core.text import one_line
 from marathon.errors import AgentUnavailable
 from marathon.process.child import Command, Exit, StartFailed
 from marathon.process.kept import Kept
 
 READY_WITHIN = 60.0
+FINISH_TYPING_WITHIN = 6.0
 
 
 class PiStream:
@@ -83,6 +85,7 @@ class _Session:
         self._host = host
         self._run = run
         self._numbers = numbers
+        self._unsent: list[Steer] = []
         self._steered: list[str] = []
         self._last_words: deque[str] = deque(maxlen=4)
         self._seconds = 0.0
@@ -105,6 +108,7 @@ class _Session:
                 stack.enter_context(self._typed.keys)
                 readers[0] = self._typed.read
             self._attend(lambda: self._run.settled or self._refused(request), self._host.timeout, readers)
+            self._let_finish()
         if self._refused(request):
             said = one_line(str(self._run.responses[request].get("error", "")), 300)
             return Outcome("crashed", f"pi refused the prompt: {said}", self._seconds)
@@ -190,14 +194,17 @@ class _Session:
     def _tick(self) -> bool:
         self._host.emit(Ticked())
         if self._run.working and not self._run.settled:
-            for steer in self._host.new_steering():
-                self._steer(steer.id, steer.text)
+            self._unsent += self._host.new_steering()
+            self._send_steering()
         return self._host.stop_now()
 
-    def _steer(self, steer_id: str, text: str) -> None:
-        self._send({"type": "steer", "message": text})
-        self._steered.append(steer_id)
-        self._host.emit(Told(f"→ steering: {one_line(text, 200)}"))
+    def _send_steering(self) -> None:
+        """What was typed before pi began to work waits for that."""
+        while self._run.working and self._unsent:
+            steer = self._unsent.pop(0)
+            self._send({"type": "steer", "message": steer.text})
+            self._steered.append(steer.id)
+            self._host.emit(Told(f"→ steering: {one_line(steer.text, 200)}"))
 
     def _entered(self, text: str) -> None:
         if self._run.dialogs:
@@ -205,9 +212,19 @@ class _Session:
             if self._run.dialogs:
                 self._show_dialog()
         elif text:
-            steer = self._host.steer(text, False)
-            if steer is not None and self._run.working:
-                self._steer(steer.id, steer.text)
+            if self._run.settled:
+                self._later(text)
+            elif steer := self._host.steer(text, False):
+                self._unsent.append(steer)
+                self._send_steering()
+
+    def _let_finish(self) -> None:
+        """The rest of a line begun in this session must not be taken for keys at the gate that may follow."""
+        if self._typed is not None and self._typed.text and self.exit is None:
+            self._host.emit(Told("The session is over. Enter keeps your line for the next one; Esc drops it."))
+            self._typed.finish(FINISH_TYPING_WITHIN)
+            if self._typed.text:
+                self._host.emit(Told(f"Not sent: {one_line(self._typed.text, 200)}", "warning"))
 
     def _later(self, text: str) -> None:
         if text:
@@ -224,4 +241,5 @@ class _Session:
     def _resumed(self) -> None:
         if self._typed is not None:
             self._typed.keys.again()
+            self._typed.show()
         self._host.emit(Ticked())

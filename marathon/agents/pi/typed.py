@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import select
+import time
 from collections.abc import Callable
 
 from marathon.core.events import Sink, Typing
@@ -27,7 +29,7 @@ class TypedLine:
         self._on_line = on_line
         self._on_later = on_later
         self._on_escape = on_escape
-        self._text = ""
+        self.text = ""
 
     def read(self) -> None:
         """One key; called when there is one."""
@@ -37,18 +39,35 @@ class TypedLine:
             return
         match key:
             case "enter" | "alt+enter":
-                text, self._text = self._text.strip(), ""
-                self._emit(Typing(""))
+                text = self.text.strip()
+                self._change("")
                 if text or key == "enter":
                     (self._on_line if key == "enter" else self._on_later)(text)
-            case "esc" if self._text:
-                self._text = ""
+            case "esc" if self.text:
+                self._change("")
             case "esc":
                 self._on_escape()
             case "backspace":
-                self._text = self._text[:-1]
+                self._change(self.text[:-1])
             case None | "other":
-                return
+                pass
             case character:
-                self._text += character
-        self._emit(Typing(self._text))
+                self._change(self.text + character)
+
+    def finish(self, patience: float) -> None:
+        """While a line is begun: its end, until no key comes for that long. A signal is left to others."""
+        deadline = time.monotonic() + 10 * patience
+        while self.text and time.monotonic() < deadline:
+            ready, _, _ = select.select([0, self._signals.fd], [], [], patience)
+            if ready != [0]:
+                break
+            self.read()
+
+    def show(self) -> None:
+        """Said again without a change: somebody else had the terminal."""
+        self._emit(Typing(self.text))
+
+    def _change(self, text: str) -> None:
+        if text != self.text:
+            self.text = text
+            self.show()

@@ -1,15 +1,11 @@
 """The few git commands the agent needs; without git or a repository they answer so, and nothing breaks."""
 
-import os
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-LONGEST_COMMAND = 120
 NAME, EMAIL = "Rehearsal Agent", "rehearsal@marathon.invalid"
-# A git hook that starts us has these set, and they would lead every command into its repository.
-_LEADING_ASTRAY = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY")
 
 
 class Answer(NamedTuple):
@@ -17,24 +13,15 @@ class Answer(NamedTuple):
     text: str
 
 
-class Commit(NamedTuple):
-    """The short id of a commit, or why there is none."""
-
-    id: str
-    why_not: str
-
-
 def git(where: Path, *arguments: str) -> Answer:
     """Run git in a directory; never asks anything, never raises."""
-    environment = {key: value for key, value in os.environ.items() if key not in _LEADING_ASTRAY}
     try:
         done = subprocess.run(
             ["git", "--literal-pathspecs", *arguments],
             cwd=where,
-            env=environment | {"GIT_TERMINAL_PROMPT": "0"},
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=LONGEST_COMMAND,
+            timeout=120,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as trouble:
@@ -49,27 +36,9 @@ def tracked(project: Path) -> list[str]:
     return [name for name in answer.text.split("\0") if name] if answer.ok else []
 
 
-def has_repository(project: Path) -> bool:
-    """Whether commits made here belong to this project, and not to a repository it merely lies in."""
-    top = git(project, "rev-parse", "--show-toplevel")
-    return top.ok and (Path(top.text.strip()) == project.resolve() or bool(tracked(project)))
-
-
 def is_changed(project: Path, path: str) -> bool:
-    """Whether a file differs from what is committed (a new file does)."""
+    """Whether a file holds changes that are not committed."""
     return bool(git(project, "status", "--porcelain", "--", path).text.strip())
-
-
-def changed_files(project: Path) -> list[str]:
-    """Tracked files with changes that are not committed."""
-    answer = git(project, "diff", "--name-only", "-z", "--relative", "HEAD")
-    return [name for name in answer.text.split("\0") if name] if answer.ok else []
-
-
-def committed_text(project: Path, path: str) -> str | None:
-    """The file as it stands in HEAD."""
-    answer = git(project, "show", f"HEAD:./{path}")
-    return answer.text if answer.ok else None
 
 
 def identity(where: Path) -> list[str]:
@@ -79,13 +48,14 @@ def identity(where: Path) -> list[str]:
     return ["-c", f"user.name={NAME}", "-c", f"user.email={EMAIL}"]
 
 
-def commit(project: Path, paths: Iterable[str], message: str) -> Commit:
-    """Commit exactly these files; what else is staged or changed stays as it is."""
-    names = list(paths)
-    added = git(project, "add", "--", *names)
+def commit(project: Path, paths: Sequence[str], message: str) -> str:
+    """Commit exactly these files; what came of it, in words."""
+    if not paths:
+        return "nothing to commit"
+    added = git(project, "add", "--", *paths)
     # Signing may open a window for a passphrase, and nobody sits in front of it.
     options = ["-c", "commit.gpgsign=false", *identity(project)]
-    done = git(project, *options, "commit", "-q", "-m", message, "--", *names) if added.ok else added
+    done = git(project, *options, "commit", "-q", "-m", message, "--", *paths) if added.ok else added
     if not done.ok:
-        return Commit("", " ".join(done.text.split()) or "git refused without a word")
-    return Commit(git(project, "rev-parse", "--short", "HEAD").text.strip(), "")
+        return f"not committed: {' '.join(done.text.split())[:200]}"
+    return f"committed {git(project, 'rev-parse', '--short', 'HEAD').text.strip()}"

@@ -1,129 +1,97 @@
-"""A walk through the project: every file, its lines, its functions and what they lack."""
+"""A walk through the project: its files, its public functions, and what they lack."""
 
 import ast
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from marathon.agents.rehearsal.functions import Function, functions
 from marathon.agents.rehearsal.git import tracked
-from marathon.agents.rehearsal.tidy import untidy_line
 
-MOST_FILES = 1000
+MOST_FILES = 500
 LARGEST_FILE = 1_000_000
-_SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules", "venv", "build", "dist"})
+Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-class SourceFile(NamedTuple):
+class Function(NamedTuple):
     path: str
-    text: str
-    is_test: bool
-    functions: tuple[Function, ...] = ()
-    trouble: str = ""
+    name: str
+    line: int
+    documented: bool
+    tested: bool
 
     @property
-    def lines(self) -> int:
-        return len(self.text.splitlines())
-
-    @property
-    def is_python(self) -> bool:
-        return self.path.endswith(".py")
+    def gaps(self) -> str:
+        missing = {"no docstring": not self.documented, "no test": not self.tested}
+        return ", ".join(gap for gap, is_missing in missing.items() if is_missing)
 
 
 class Survey(NamedTuple):
-    files: tuple[SourceFile, ...]
-    tested: frozenset[str]
-    unread: int
+    lines: dict[str, int]
+    functions: list[Function]
+    tests: list[str]
 
     @property
-    def functions(self) -> list[Function]:
-        return [function for file in self.files if not file.is_test for function in file.functions]
-
-    @property
-    def has_code(self) -> bool:
-        return any(file.is_python and not file.is_test for file in self.files)
-
-    def gaps(self, function: Function) -> list[str]:
-        missing = {
-            "no docstring": not function.documented,
-            "no type hints": not function.hinted,
-            "no test": function.bare_name not in self.tested,
-        }
-        return [gap for gap, is_missing in missing.items() if is_missing]
-
-    def untidy(self) -> dict[str, int]:
-        """Prose files with blanks at line ends or no newline at the end, and the first such line."""
-        found = {file.path: untidy_line(file.path, file.text) for file in self.files}
-        return {path: line for path, line in found.items() if line}
-
-    def file(self, path: str) -> SourceFile | None:
-        return next((file for file in self.files if file.path == path), None)
+    def test_command(self) -> list[str]:
+        """What to hand to `python` to run the tests, nothing where there are none."""
+        if not self.tests:
+            return []
+        folder = min((os.path.dirname(path) or "." for path in self.tests), key=len)
+        top = ["-t", "."] if f"{folder}/__init__.py" in self.lines else []
+        return ["-m", "unittest", "discover", "-s", folder, *top]
 
 
 def survey(project: Path, task: Path, say: Callable[[str], None] = lambda line: None) -> Survey:
     """Read the project, but not the tasks in it: they are about the work and no part of it."""
-    paths = [path for path in tracked(project) or _walked(project) if _belongs(project / path, task)]
-    files = []
-    for path in paths[:MOST_FILES]:
-        file = _read(project, path)
-        if file is not None:
-            say(f"reading {path} ({file.lines} line{'' if file.lines == 1 else 's'})")
-            files.append(file)
-    return Survey(tuple(files), _names_in_tests(files), max(0, len(paths) - MOST_FILES))
+    texts = {}
+    for path in [name for name in tracked(project) or _walked(project) if not _is_task(project / name, task)][
+        :MOST_FILES
+    ]:
+        text = _text(project / path)
+        if text is not None:
+            texts[path] = text
+            say(f"reading {path} ({len(text.splitlines())} lines)")
+    tests = [path for path in texts if re.search(r"(^|/)test_[^/]*\.py$", path)]
+    spoken_of = set(re.findall(r"\w+", "\n".join(texts[path] for path in tests)))
+    code = [path for path in texts if path.endswith(".py") and path not in tests]
+    functions = [
+        Function(path, node.name, node.lineno, ast.get_docstring(node) is not None, node.name in spoken_of)
+        for path in code
+        for node in public_functions(texts[path])
+    ]
+    return Survey({path: len(text.splitlines()) for path, text in texts.items()}, functions, tests)
 
 
-def _belongs(path: Path, task: Path) -> bool:
-    """No links (a rewrite would replace them), no tasks, no name that would break a table."""
-    odd = any(not char.isprintable() or char in "`|" for char in str(path))
-    return path.is_file() and not path.is_symlink() and not odd and not _lies_in_a_task(path, task)
+def public_functions(source: str) -> Iterator[Definition]:
+    """The functions of a module that have a name of their own; none where it cannot be parsed."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    for node in tree.body:
+        if isinstance(node, Definition) and not node.name.startswith("_"):
+            yield node
 
 
-def _lies_in_a_task(path: Path, task: Path) -> bool:
-    if task.parent not in path.parents:
-        return False
-    neighbour = task.parent / path.relative_to(task.parent).parts[0]
-    return neighbour == task or (neighbour / "instructions.md").is_file()
+def _is_task(path: Path, task: Path) -> bool:
+    return path.is_relative_to(task.parent) and path.parent != task.parent
 
 
 def _walked(project: Path) -> list[str]:
-    found = []
+    found: list[str] = []
     for folder, folders, names in os.walk(project):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED_FOLDERS)
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "__")) and name != "node_modules")
         found += [os.path.relpath(os.path.join(folder, name), project) for name in sorted(names)]
-    return [path for path in found if not path.startswith(".")]
+    return found
 
 
-def _read(project: Path, path: str) -> SourceFile | None:
-    """One text file; pictures and the like are none."""
-    if (project / path).stat().st_size > LARGEST_FILE:
-        return None
+def _text(path: Path) -> str | None:
+    """The text of a file; pictures, links and the like have none."""
     try:
-        text = (project / path).read_bytes().decode("utf-8")
-    except ValueError:
+        if path.is_symlink() or path.stat().st_size > LARGEST_FILE:
+            return None
+        text = path.read_bytes().decode("utf-8")
+    except (OSError, ValueError):
         return None
-    if "\0" in text:
-        return None
-    if not path.endswith(".py"):
-        return SourceFile(path, text, is_test=False)
-    try:
-        found = functions(path, ast.parse(text))
-    except (SyntaxError, ValueError, RecursionError) as trouble:
-        return SourceFile(path, text, _is_test(path), trouble=f"cannot be parsed: {trouble}")
-    return SourceFile(path, text, _is_test(path), tuple(found))
-
-
-def _is_test(path: str) -> bool:
-    *folders, name = path.split("/")
-    is_named_so = name.startswith("test_") or name.endswith("_test.py") or name == "conftest.py"
-    return is_named_so or any(folder in ("test", "tests") for folder in folders)
-
-
-def _names_in_tests(files: list[SourceFile]) -> frozenset[str]:
-    """Every name the tests speak of; a function not among them has no test of its own."""
-    names: set[str] = set()
-    for file in files:
-        if file.is_test and not file.trouble:
-            for node in ast.walk(ast.parse(file.text)):
-                names |= {getattr(node, "id", ""), getattr(node, "attr", "")}
-    return frozenset(names)
+    return None if "\0" in text else text

@@ -19,10 +19,8 @@ const HELLO = "pi-marathon:loaded";
 const RUNNER_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/;
 const ESCAPE_KEY = /^\x1b(\[27[;:\d]*u)?$/;
 const CONTROL = /\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
-const RECORDED = [
-  ...["agent_start", "message_end", "tool_execution_start", "tool_execution_end", "turn_end", "agent_end"],
-  ...["session_before_compact", "session_compact", "session_compact_failed", "agent_settled"],
-];
+const RECORDED = `agent_start message_end tool_execution_start tool_execution_end turn_end agent_end agent_settled
+  session_before_compact session_compact session_compact_failed`.split(/\s+/);
 
 export default function (pi: ExtensionAPI): void {
   if (loadedTwice(pi)) return;
@@ -145,12 +143,8 @@ function completeFolder(prefix: string, cwd: string): ReturnType<Complete> {
 
 // Words
 
-function plain(text: string): string {
-  return text.replace(CONTROL, "");
-}
-
 function because(error: unknown): string {
-  return plain(error instanceof Error ? error.message : String(error));
+  return (error instanceof Error ? error.message : String(error)).replace(CONTROL, "");
 }
 
 function duration(seconds: number): string {
@@ -251,7 +245,11 @@ class Marathon {
   listen(): void {
     this.on("session_start", (_event, ctx) => this.begin(ctx));
     this.on("session_shutdown", (_event, ctx) => this.close(ctx));
-    this.on("agent_start", () => this.goOn());
+    this.on("agent_start", () => {
+      clearTimeout(this.settling);
+      this.held = undefined;
+      this.escaped = false;
+    });
     this.on("message_end", ({ message }) => this.count(message));
     this.on("turn_end", () => void this.usage.turns++);
     this.on("tool_execution_start", () => void this.usage.toolCalls++);
@@ -285,12 +283,6 @@ class Marathon {
     this.draw(ctx);
     this.ticker = setInterval(() => this.guarded(ctx, () => this.draw(ctx)), 1000);
     this.ticker.unref();
-  }
-
-  private goOn(): void {
-    clearTimeout(this.settling);
-    this.held = undefined;
-    this.escaped = false;
   }
 
   private count(entry: Fields): void {
@@ -348,7 +340,8 @@ class Marathon {
     const { taskDir, phase, iteration, startedAt, costBefore } = this.facts;
     const elapsed = duration((Date.now() - (Date.parse(startedAt) || Date.now())) / 1000);
     const cost = `$${((Number(costBefore) || 0) + this.usage.cost).toFixed(2)}`;
-    return plain(`marathon: ${path.basename(taskDir)} │ ${phase} │ iteration ${iteration} │ ${elapsed} │ ${cost}`);
+    const parts = [path.basename(taskDir), phase, `iteration ${iteration}`, elapsed, cost];
+    return `marathon: ${parts.join(" │ ")}`.replace(CONTROL, "");
   }
 
   private report(): string {
@@ -360,7 +353,7 @@ class Marathon {
     if (waitSeconds) lines.push(`waits ${duration(waitSeconds)} before the next session: ${waitReason}`);
     if (this.held) lines.push("waits for you: the marathon goes on when this exchange is over");
     if (sent > 0) lines.push(`${sent} message(s) in the inbox`);
-    return plain(lines.join("\n"));
+    return lines.join("\n").replace(CONTROL, "");
   }
 
   private taskDir(): string {
@@ -409,8 +402,16 @@ class Marathon {
     try {
       act();
     } catch (error) {
-      if (!this.complained) ctx.ui.notify(`marathon: ${because(error)}`, "error");
-      this.complained = true;
+      if (!this.complained) this.complain(ctx, error);
+    }
+  }
+
+  private complain(ctx: ExtensionContext, error: unknown): void {
+    this.complained = true;
+    try {
+      ctx.ui.notify(`marathon: ${because(error)}`, "error");
+    } catch {
+      // pi has replaced this session meanwhile; from a timer, nobody would catch what it throws then.
     }
   }
 }
