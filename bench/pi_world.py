@@ -131,14 +131,14 @@ class PiWorld:
         """To its end, in stream mode; the seconds it took."""
         began = time.monotonic()
         argv = [*DIRECT, "--task", "task", "--agent", "pi", "--mode", "stream", "--auto-approve"]
-        self.scratch.run(argv, **self.environment())
+        self.scratch.run(argv, 0, **self.environment())
         return time.monotonic() - began
 
     def fresh_pi(self) -> float:
         """From the start of a new `pi -p` until its first request came; it runs to its end."""
         seen = len(self.model.answered)
         began = time.monotonic()
-        self.scratch.run([*self.pi, "-e", str(EXTENSION), "-p", "Are you there?"], **self.environment())
+        self.scratch.run([*self.pi, "-e", str(EXTENSION), "-p", "Are you there?"], 0, **self.environment())
         return self.model.answered[seen].came - began
 
     def seconds_in_sessions(self) -> list[float]:

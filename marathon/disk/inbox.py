@@ -81,7 +81,7 @@ class Inbox:
             phase = value.get("phase")
             if not all(isinstance(text, str) for text in texts.values()) or not isinstance(phase, str | None):
                 return None
-            "".join((*texts.values(), phase or "")).encode()  # half a surrogate pair cannot be recorded
+            "".join((name, *texts.values(), phase or "")).encode()  # half a surrogate pair cannot be recorded
             now, later = value.get("now") is True, value.get("later") is True
             return Message(name, kind, phase=phase, now=now, later=later, **texts)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):

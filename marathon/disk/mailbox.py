@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from marathon.disk.files import PRIVATE_DIR, disk_errors, make_private_directory, read_regular, write_atomic
+from marathon.disk.files import disk_errors, make_private_directory, read_regular, write_atomic
 from marathon.errors import WrongUsage
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -85,7 +85,7 @@ def _alive(pid: object) -> bool:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    folder.mkdir(mode=PRIVATE_DIR, parents=True, exist_ok=True)
+    make_private_directory(folder)
     fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)

@@ -82,13 +82,15 @@ class Screen:
         self._end_line()
 
     def _output(self, event: Output) -> None:
-        text = one_line(event.text, 2000)
+        if not (self._live or event.complete):
+            return  # a piece of a very long line: nobody could read it
+        text = one_line(event.text[:8000], 2000)
         if not text:
             return
         if self._live:
             self._last_line = text
             self._draw()
-        elif event.complete:
+        else:
             self._line(f"  {text}")
 
     def _said(self, event: Said) -> None:

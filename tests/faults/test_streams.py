@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from collections.abc import Callable
@@ -11,10 +12,11 @@ import pytest
 
 from tests.faults.sweep import nobody_left
 from tests.process.driver import until
-from tests.support.world import World, plan, research
+from tests.support.world import World, finish, plan, research
 
 Start = Callable[..., subprocess.Popen[str]]
 MEGABYTE = 1 << 20
+WRITE = {"x86_64": "1", "aarch64": "64"}.get(os.uname().machine, "")
 PLENTY = 200  # MiB; a runner that does nothing needs about fifty
 
 
@@ -28,15 +30,15 @@ def peak_memory(pid: int) -> float:
 
 FLOODS = {
     "one line of 200 MB": "head -c 200M /dev/zero | tr '\\0' a; echo",
-    "50 MB on stderr": "yes 'a line of some length, again and again' | head -c 50M >&2",
-    "a million short lines": "yes | head -n 1000000",
-    "carriage returns": "yes \"$(printf '50%%\\r')\" | head -c 5M | tr -d '\\n'",
+    "50 MB on stderr": "yes \"$(head -c 2000 /dev/zero | tr '\\0' b)\" | head -c 50M >&2",
+    "many short lines": "yes | head -n 60000",
+    "carriage returns": "yes | head -n 60000 | tr '\\n' '\\r'",
 }
 
 
 @pytest.mark.parametrize("kind", FLOODS)
 def test_a_flood_needs_no_memory_and_blocks_nothing(world: World, in_background: Start, kind: str) -> None:
-    world.script(research(run=FLOODS[kind]), plan(hold=True))
+    world.script(research(run=FLOODS[kind]), plan(hold=True), finish())
     runner = in_background("--auto-approve", "--no-notify")
     drained = subprocess.Popen(["cat"], stdin=runner.stdout, stdout=subprocess.DEVNULL)
     try:
@@ -45,7 +47,7 @@ def test_a_flood_needs_no_memory_and_blocks_nothing(world: World, in_background:
         log = world.task / ".marathon" / "runs" / "001" / "events" / "001.jsonl"
         assert log.stat().st_size > 2 * MEGABYTE
         world.release(2)
-        assert runner.wait(30) == 3
+        assert runner.wait(30) == 0
     finally:
         drained.kill()
         drained.wait()
@@ -77,7 +79,7 @@ def test_a_flood_does_not_keep_the_session_from_timing_out(world: World) -> None
     world.script({"run": "yes"})
     done = world.run("--session-timeout", "1s", "--retries", "0", "--no-notify")
     assert done.returncode == 1
-    assert "timed out" in done.stdout.splitlines()[-8:].__str__()
+    assert "the session timed out" in done.stdout[-2000:]
     assert nobody_left(world)
 
 
@@ -87,7 +89,7 @@ def test_output_that_nobody_reads_does_not_stop_the_clock(world: World) -> None:
     runner = world.start("--session-timeout", "2s", "--retries", "0")
     try:
         until(lambda: world.sessions() == 1, "the session")
-        until(lambda: stuck_on_a_pipe(runner.pid) or runner.poll() is not None, "the pipe is full")
+        until(lambda: in_a_pipe(runner.pid), "our pipe is full")
         output, _ = runner.communicate(timeout=60)
     finally:
         if runner.poll() is None:
@@ -98,8 +100,10 @@ def test_output_that_nobody_reads_does_not_stop_the_clock(world: World) -> None:
     assert nobody_left(world)
 
 
-def stuck_on_a_pipe(pid: int) -> bool:
-    return "pipe" in Path(f"/proc/{pid}/wchan").read_text() or Path(f"/proc/{pid}/stat").read_text().split(") ")[1][0] == "S"
+def in_a_pipe(pid: int) -> bool:
+    """The process sleeps in a write."""
+    call = Path(f"/proc/{pid}/syscall").read_text().split()[0]
+    return call == WRITE
 
 
 def test_an_agent_that_closes_its_output_may_go_on_working(world: World) -> None:

@@ -46,6 +46,7 @@ def test_installing_this_repository_brings_the_extension_and_the_skills(tmp_path
         [answer] = map(json.loads, pi("--mode", "rpc", said='{"type":"get_commands"}\n').splitlines())
         names = {command["name"] for command in answer["data"]["commands"]}
         assert {f"skill:{skill}" for skill in SKILLS} <= names
+        assert {"scribe", "loop"} <= names
         assert {"marathon-loop", "marathon-status", "marathon-steer", "marathon-pause"} <= names
         pi("-p", "/skill:loop and the rest")
         asked = model.requests[0].last_text

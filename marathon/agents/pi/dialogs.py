@@ -32,7 +32,8 @@ def answer_to(dialog: dict[str, Any], text: str) -> bytes:
             return _response(dialog, confirmed=text.strip().lower() in _YES)
         case "select":
             options = _options(dialog)
-            chosen = options[int(text) - 1] if text.isdigit() and 0 < int(text) <= len(options) else text
+            numbered = {str(number): option for number, option in enumerate(options, start=1)}
+            chosen = numbered.get(text, text)
             return _response(dialog, value=chosen) if chosen in options else cancelled(dialog)
     return _response(dialog, value=text)
 

@@ -22,10 +22,12 @@ _PERMANENT_CODES = {
     "not_found_error",
     "billing_error",
 }
+_MENDED_BY_A_NEW_SESSION = {"context_length_exceeded"}  # which begins with an empty context
 _SECONDS = ("retry_after", "retry_after_seconds", "resets_in_seconds", "reset_after_seconds")
 _MOMENTS = ("resets_at", "reset_at")
-_SAID = re.compile(r"(?:try again|retry|resets?) (?:in|after) (\d+(?:\.\d+)?) ?(ms|[smh])[a-z]*\b", re.I)
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_AMOUNT = r"(\d+(?:\.\d+)?) ?(ms|s|m|h|milliseconds?|sec(?:ond)?s?|min(?:ute)?s?|hours?)(?![a-z])"
+_SAID = re.compile(rf"(?:try again|retry|resets?) (?:in|after) ~?((?:{_AMOUNT}(?:,? )?)+)", re.I)
+_UNITS = {"ms": 0.001, "mil": 0.001, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "hou": 3600.0}
 
 
 @dataclass(frozen=True)
@@ -50,9 +52,11 @@ def failure_of(message: str) -> Failure:
     said = one_line(str(body.get("message") or message), 300)
     shown = f"{status}: {said}" if status and body else said
     codes = {str(body.get(key)) for key in ("code", "type")}
+    if codes & _MENDED_BY_A_NEW_SESSION:
+        return Failure(shown)
     if status in _PERMANENT_STATUS or codes & _PERMANENT_CODES or message.startswith("No API key"):
         return Failure(shown, permanent=True)
-    return Failure(shown, reset=_seconds(body), reset_at=_moment(body))
+    return Failure(shown, reset=_seconds(body, message), reset_at=_moment(body))
 
 
 def failed_outcome(failure: Failure) -> Outcome:
@@ -73,12 +77,14 @@ def _parts(message: str) -> tuple[int, dict[str, Any]]:
     return status, body if isinstance(body, dict) else {}
 
 
-def _seconds(body: dict[str, Any]) -> float | None:
+def _seconds(body: dict[str, Any], message: str) -> float | None:
+    """As a number; else as the error's own words say it: 20s, 6m0s, ~45 min."""
     for key in _SECONDS:
         if _is_number(body.get(key)):
             return float(body[key])
-    said = _SAID.search(str(body.get("message", "")))
-    return float(said[1]) * _UNITS[said[2].lower()] if said else None
+    said = _SAID.search(str(body.get("message") or message))
+    amounts = re.findall(_AMOUNT, said[1], re.I) if said else []
+    return sum(float(number) * _UNITS[unit[:3].lower()] for number, unit in amounts) if amounts else None
 
 
 def _moment(body: dict[str, Any]) -> float | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from marathon.errors import AgentUnavailable
 
 EXTENSION = Path(__file__).parent / "extension" / "marathon-loop.ts"
+PROMPTS = Path(__file__).parent / "prompts"
 OLDEST = (0, 74, 0)
 SETTLES_SINCE = (0, 80, 4)
 INSTALL = "npm install -g @earendil-works/pi-coding-agent"

@@ -90,6 +90,7 @@ class _Session:
         self._last_words: deque[str] = deque(maxlen=4)
         self._seconds = 0.0
         self._typed: TypedLine | None = None
+        self._stopped = False  # by Esc; where pi was waiting to try again, its records do not call that aborted
         self.exit: Exit | None = None
 
     def converse(self) -> Outcome:
@@ -134,7 +135,7 @@ class _Session:
             how = f"signal {exit.signal}" if exit.signal is not None else f"exit code {exit.code}"
             said = f": {one_line(' '.join(self._last_words), 300)}" if self._last_words else ""
             return interruption(exit) or Outcome("crashed", f"pi ended with {how}{said}")
-        if run.aborted:
+        if run.aborted or self._stopped:
             return Outcome("left", "stopped with Esc", stop_reason="aborted")
         if run.failure is not None:
             return failed_outcome(run.failure)
@@ -171,12 +172,13 @@ class _Session:
                 self._last_words.append(text.strip())
             self._host.emit(Output(stream, text, complete))
             return
+        open_dialogs = len(self._run.dialogs)
         record, events = self._run.read(line, complete)
         if record is not None:
             self._host.emit(Raw(record))
         for event in events:
             self._host.emit(event)
-        if self._run.dialogs and events == []:
+        if len(self._run.dialogs) > open_dialogs:
             self._show_dialog()
 
     def _show_dialog(self) -> None:
@@ -208,9 +210,7 @@ class _Session:
 
     def _entered(self, text: str) -> None:
         if self._run.dialogs:
-            self._process.send(answer_to(self._run.dialogs.pop(0), text))
-            if self._run.dialogs:
-                self._show_dialog()
+            self._reply(answer_to(self._run.dialogs.pop(0), text))
         elif text:
             if self._run.settled:
                 self._later(text)
@@ -233,10 +233,16 @@ class _Session:
 
     def _escaped(self) -> None:
         if self._run.dialogs:
-            self._process.send(cancelled(self._run.dialogs.pop(0)))
+            self._reply(cancelled(self._run.dialogs.pop(0)))
         else:
+            self._stopped = True
             self._host.emit(Told("Stopping the run…"))
             self._send({"type": "abort"})
+
+    def _reply(self, response: bytes) -> None:
+        self._process.send(response)
+        if self._run.dialogs:
+            self._show_dialog()
 
     def _resumed(self) -> None:
         if self._typed is not None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import select
+import signal
 import time
 from collections.abc import Callable
 
 from marathon.core.events import Sink, Typing
 from marathon.process.keys import Keys
-from marathon.process.signals import Signals
+from marathon.process.signals import COLLECTED, Interrupted, Signals
 
 
 class TypedLine:
@@ -32,10 +33,15 @@ class TypedLine:
         self.text = ""
 
     def read(self) -> None:
-        """One key; called when there is one."""
+        """One key; called when there is one. Signals are for whoever watches pi, so they come first and go back."""
+        if self._signals.pending(*COLLECTED):
+            return
         try:
             key = self.keys.read(0, self._signals)
         except EOFError:
+            return
+        except Interrupted as end:
+            signal.raise_signal(end.signum)
             return
         match key:
             case "enter" | "alt+enter":
