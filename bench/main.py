@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench import gap, lists, machine, memory, pi_next, pi_share, starts
+from bench import gap, lists, machine, memory, pi_flood, pi_next, pi_share, starts
 from bench.counts import FULL, QUICK, Counts
 from bench.row import Row, exit_code, summary
 from bench.scratch import Scratch
@@ -23,6 +23,7 @@ GROUPS: dict[str, Callable[[Scratch, Counts], list[Row]]] = {
     "list": lists.measure,
     "pi-share": pi_share.measure,
     "pi-next": pi_next.measure,
+    "pi-flood": pi_flood.measure,
 }
 RESULTS = Path(__file__).resolve().parent / "results.json"
 # Kept on disk even where /tmp is memory, in which a durable write would cost nothing.

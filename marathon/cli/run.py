@@ -20,7 +20,7 @@ from marathon.core.events import Event, Sink, Told
 from marathon.core.limits import Limits
 from marathon.core.workflow import Definitions
 from marathon.disk.eventlog import EventLog
-from marathon.disk.mailbox import Mailbox, mailbox_of, states_folder, sweep
+from marathon.disk.mailbox import Mailbox, states_folder, sweep
 from marathon.disk.task import Task
 from marathon.disk.workflows import load_workflows
 from marathon.process.signals import Interrupted, Signals
@@ -114,8 +114,8 @@ def _marathon(order: Order, signals: Signals, emit: Sink, cleanup: contextlib.Ex
     cleanup.callback(order.agent.close)
     if not ledger.progress.workflow:
         begin(task, ledger, order.definitions, order.workflow, _clock)
-    finish_interrupted(task, ledger, order.definitions, _clock)
-    if order.feedback is not None:
+    completed = finish_interrupted(task, ledger, order.definitions, _clock)
+    if order.feedback is not None and not (completed and completed.text == order.feedback):
         restart(task, ledger, order.definitions, order.feedback, _clock)
     stops = Stops(task, runner_id)
     shop = Workshop(
@@ -140,8 +140,7 @@ def _marathon(order: Order, signals: Signals, emit: Sink, cleanup: contextlib.Ex
     )
     desk: Desk = TerminalDesk(signals, task.own / "draft.md") if interactive() else NoTerminal()
     gatekeeper = Gatekeeper(shop, ledger, desk, stops, order.auto_approve)
-    earlier = mailbox_of(states, lock.before.runner) if lock.before else None
-    return Runner(shop, ledger, gatekeeper, order.limits, stops).run(earlier)
+    return Runner(shop, ledger, gatekeeper, order.limits, stops).run()
 
 
 def limits_of(options: Mapping[str, Any]) -> Limits:

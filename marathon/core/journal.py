@@ -181,6 +181,7 @@ def _begun(now: Progress, record: Begun) -> Progress:
         started=record.at,
         in_round=record.review,
         ended=_adopted_end(record) if record.review else None,
+        finished=record.over,
     )
 
 

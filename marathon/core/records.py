@@ -42,6 +42,7 @@ class Begun(_Record):
     iteration: int = 0
     review: bool = False
     adopted: bool = False
+    over: bool = False
     note: str | None = None
 
 
@@ -66,6 +67,7 @@ class SessionStarted(_Record):
     iteration: int
     phase: str
     agent: str
+    runner: str = ""
     output_mark: str | None = None
     human: HumanMark = HumanMark()
     steer: list[str] = []

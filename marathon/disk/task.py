@@ -151,11 +151,11 @@ class Task:
             known = b""  # edited by hand before the mark: better twice than never
         return data[len(known) :].decode("utf-8", "replace"), HumanMark(size=len(data), digest=_digest(data))
 
-    def append_human(self, heading: str, text: str, base: int) -> None:
-        """Add feedback under a heading, once: if it already stands behind `base`, nothing happens."""
+    def append_human(self, heading: str, text: str) -> None:
+        """Add feedback under a heading, which names its time, once: if it stands there already, nothing happens."""
         data = self.human_text()
         block = f"## {heading}\n\n{text.strip()}\n".encode()
-        if block in data[base if base <= len(data) else 0 :]:
+        if block in data:
             return
         before = b"# Human Feedback\n\n" if not data.strip() else (b"\n" if data.endswith(b"\n") else b"\n\n")
         append_durable(self.folder / HUMAN, before + block, mode=SHARED_FILE)
@@ -184,10 +184,11 @@ class Task:
         """The records of a run's sessions, in order."""
         found = []
         with contextlib.suppress(OSError):
-            for path in sorted((self.run_folder(run) / "iterations").glob("[0-9]*.json")):
+            paths = (self.run_folder(run) / "iterations").glob("[0-9]*.json")
+            for path in sorted(paths, key=lambda path: (len(path.stem), path.stem)):
                 with contextlib.suppress(OSError, ValueError):
                     found.append(json.loads(path.read_bytes()))
-        return found
+        return [facts for facts in found if isinstance(facts, dict)]
 
     def exists(self) -> bool:
         return self.folder.is_dir()
@@ -219,7 +220,8 @@ def _existing_directory(path: Path) -> Path:
             return folder
         exists = folder.exists()
     except (OSError, ValueError, RuntimeError) as error:
-        raise TaskInvalid(f"{str(path)[:200]!r} cannot be used as a task directory: {error}") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise TaskInvalid(f"{str(path)[:200]!r} cannot be used as a task directory: {reason}") from error
     if exists:
         raise TaskInvalid(f"{path} is a file, not a task directory. Give the directory that holds {INSTRUCTIONS}.")
     raise TaskInvalid(f"{path} does not exist. Make a task with: pi-marathon new")

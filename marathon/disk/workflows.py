@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -51,7 +52,7 @@ def load_workflows(project: Path, environ: Mapping[str, str]) -> Library:
 
 
 def _read(file: Path, folder: Path) -> dict[str, Any]:
-    if not file.resolve().is_relative_to(folder.resolve()):
+    if not _lies_in(file, folder):
         raise WorkflowInvalid("it is a link out of the workflows folder")
     try:
         if file.stat().st_size > MAX_BYTES:
@@ -73,11 +74,15 @@ def _with_brief(phase: Any, folder: Path) -> Any:
     if not isinstance(phase, dict) or not isinstance(phase.get("brief_file"), str):
         return phase
     name = phase["brief_file"]
-    file = (folder / name).resolve()
-    if "\0" in name or not file.is_relative_to(folder.resolve()):
+    if "\0" in name or not _lies_in(folder / name, folder):
         raise WorkflowInvalid(f"brief_file {name!r} lies outside of the workflow's folder")
     try:
-        brief = file.read_text(encoding="utf-8")
+        brief = (folder / name).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise WorkflowInvalid(f"brief_file {name!r} cannot be read") from error
     return {**{key: value for key, value in phase.items() if key != "brief_file"}, "brief": brief}
+
+
+def _lies_in(file: Path, folder: Path) -> bool:
+    """Also behind all its links; one that leads in a circle leads nowhere else."""
+    return Path(os.path.realpath(file)).is_relative_to(os.path.realpath(folder))

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from typing import Protocol
 from marathon.core.text import clean
 from marathon.process.keys import Keys
 from marathon.process.signals import Interrupted, Signals
-from marathon.review.view import RULE, GateView, Option, Reply, answering_commands, describe, options
+from marathon.review.view import RULE, GateView, Option, Reply, answering_commands, describe, fitted, options
 from marathon.review.words import ask_words
 
 LOOK_EVERY = 0.5
@@ -40,9 +41,8 @@ class NoTerminal:
         if reply is None:
             with contextlib.suppress(OSError):  # a closed pipe changes nothing about the gate
                 commands = answering_commands(view.gate.kind, view.task, view.phases)
-                print(
-                    "\n".join([*describe(view), "", "Answer it with:", *commands, f"then: {view.resume}"]), flush=True
-                )
+                lines = [*describe(view), "", "Answer it with:", *commands, f"then: {view.resume}"]
+                print(clean("\n".join(lines)), flush=True)
         return reply
 
 
@@ -57,7 +57,7 @@ class TerminalDesk:
 
     def ask(self, view: GateView, elsewhere: Callable[[], Reply | None]) -> Reply | None:
         keys = "\n".join([RULE, "Options:", *map(str, options(view))])
-        shown = "\n".join([*describe(view), "", keys])
+        shown = clean("\n".join([*describe(view), "", keys]))
         cancel_pending = False
         while True:
             key = self._key(shown, options(view), elsewhere, any_key=cancel_pending)
@@ -78,7 +78,7 @@ class TerminalDesk:
         keys = {option.key for option in known}
         with Keys() as pressed:
             # Shown only now: what was typed before is thrown away, so no earlier key can answer.
-            print(shown, flush=True)
+            print(fitted(shown, shutil.get_terminal_size().columns), flush=True)
             while True:
                 reply = elsewhere()
                 if reply is not None:

@@ -109,6 +109,13 @@ def describe(view: GateView) -> list[str]:
     return lines
 
 
+def fitted(text: str, columns: int) -> str:
+    """The gate without its frame where the window is too narrow for that."""
+    if columns >= len(RULE):
+        return text
+    return text.replace(TITLE, "⏸️  MARATHON PAUSED").replace(RULE, "─" * columns)
+
+
 def answering_commands(kind: GateKind, task_folder: Path, phases: Sequence[str]) -> list[str]:
     """The commands that answer such a gate from a shell."""
     task = shlex.quote(str(task_folder))

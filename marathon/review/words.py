@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from marathon.disk.files import read_regular, write_atomic
+from marathon.process.keys import Keys
 from marathon.process.signals import ENDING, Interrupted, Signals
+from marathon.process.terminal import on_terminal
 
 if TYPE_CHECKING:
     from prompt_toolkit.application import Application
@@ -20,10 +22,12 @@ if TYPE_CHECKING:
 
 def ask_words(question: str, draft: Path, signals: Signals) -> str | None:
     """The text, or None if the human took the question back with Ctrl+C or Esc. Signals raise Interrupted."""
+    earlier = (read_regular(draft) or b"").decode("utf-8", "replace")
+    if not on_terminal():
+        return _ask_plainly(question, earlier, draft, signals)
     import questionary
 
     saved = termios.tcgetattr(0)
-    earlier = (read_regular(draft) or b"").decode("utf-8", "replace")
     prompt = questionary.text(
         question,
         default=earlier,
@@ -51,6 +55,32 @@ def ask_words(question: str, draft: Path, signals: Signals) -> str | None:
         return None
     draft.unlink(missing_ok=True)
     return str(said)
+
+
+def _ask_plainly(question: str, earlier: str, draft: Path, signals: Signals) -> str | None:
+    """The same for a terminal that knows no escape sequences."""
+    text = earlier
+    print(f"{question} (Enter ends, Esc: back)\n{text}", end="", flush=True)
+    with Keys() as keys:
+        try:
+            while (key := keys.read(None, signals)) not in ("enter", "esc"):
+                if key == "backspace" and text:
+                    text = text[:-1]
+                    print("\b \b", end="", flush=True)
+                elif key is not None and len(key) == 1:
+                    text += key
+                    print(key, end="", flush=True)
+        except Interrupted as end:
+            key = "esc"
+            if end.signum != signal.SIGINT:
+                raise
+        finally:
+            _keep(text, draft)
+            print(flush=True)
+    if key == "esc":
+        return None
+    draft.unlink(missing_ok=True)
+    return text
 
 
 def _end_on_signals(prompt: Application[Any], signals: Signals) -> list[int]:

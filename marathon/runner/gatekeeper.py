@@ -158,7 +158,7 @@ def write_owed_words(shop: Workshop, ledger: Ledger) -> None:
     """Words that stand in the journal but not yet in human.md."""
     owed = ledger.progress.unwritten
     if owed is not None:
-        shop.task.append_human(owed.heading, owed.text, owed.base)
+        shop.task.append_human(owed.heading, owed.text)
         ledger.record(FeedbackWritten())
 
 

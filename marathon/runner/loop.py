@@ -15,7 +15,7 @@ from marathon.core.records import Finished, Moved
 from marathon.core.state import DONE
 from marathon.core.text import duration
 from marathon.core.workflow import WorkflowInvalid, current
-from marathon.disk.mailbox import Mailbox
+from marathon.disk.mailbox import mailbox_of
 from marathon.process.signals import Interrupted
 from marathon.runner.gatekeeper import WAITS_FOR_HUMAN, Gatekeeper
 from marathon.runner.ledger import Ledger
@@ -40,9 +40,9 @@ class Runner:
     def progress(self) -> Progress:
         return self.ledger.progress
 
-    def run(self, earlier_mailbox: Mailbox | None = None) -> int:
+    def run(self) -> int:
         """The exit code. Interrupted is raised through: the state is saved at every step."""
-        self._recover(earlier_mailbox)
+        self._recover()
         self.gatekeeper.take_waiting_verdict()
         while True:
             if self.stops.asked():
@@ -68,17 +68,19 @@ class Runner:
                     self._tell(f'This run was cancelled. To start again: {self._command()} -h "what to do"')
                     return WAITS_FOR_HUMAN
 
-    def _recover(self, earlier_mailbox: Mailbox | None) -> None:
+    def _recover(self) -> None:
         """A session that was under way when its runner died is observed now: finished work is not done again."""
-        if self.progress.session is None:
+        session = self.progress.session
+        if session is None:
             return
         try:
             phase = current(self.shop.definitions, self.progress.position)
         except WorkflowInvalid:
             return
-        observe(self.shop, self.progress, phase, Outcome("lost", "the runner was killed"), mailbox=earlier_mailbox)
-        if earlier_mailbox is not None:
-            earlier_mailbox.remove()
+        mailbox = mailbox_of(self.shop.mailbox.folder, session.runner)
+        observe(self.shop, self.progress, phase, Outcome("lost", "the runner was killed"), mailbox=mailbox)
+        if mailbox is not None:
+            mailbox.remove()
 
     def _pass_interruption_on(self) -> None:
         ended = self.progress.ended

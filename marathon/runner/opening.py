@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from marathon.core.events import Sink, Told
-from marathon.core.records import Begun, FeedbackWritten, Finished, RestartBegun, RunStarted
+from marathon.core.records import Begun, FeedbackWritten, RestartBegun, RunStarted
 from marathon.core.state import DONE, StateInvalid, TaskState
 from marathon.core.text import clean, one_line
 from marathon.core.workflow import Definitions, Phase, enter, locate, places
@@ -68,8 +68,6 @@ def begin(task: Task, ledger: Ledger, definitions: Definitions, workflow: str, c
         ledger.record(Begun(workflow=workflow, path=list(first), phase=phase))
         return
     ledger.record(_adopt(task, state, definitions, workflow))
-    if _is_over(state):
-        ledger.record(Finished())
 
 
 def _adopt(task: Task, state: TaskState, definitions: Definitions, workflow: str) -> Begun:
@@ -92,6 +90,7 @@ def _adopt(task: Task, state: TaskState, definitions: Definitions, workflow: str
         iteration=done,
         review=reviewed is not None,
         adopted=True,
+        over=_is_over(state),
         note=note,
     )
 
@@ -110,14 +109,18 @@ def _awaits_review(task: Task, state: TaskState, all_places: list[tuple[PhasePat
     return before if before >= 0 and task.output_mark(all_places[before][1].output) else None
 
 
-def finish_interrupted(task: Task, ledger: Ledger, definitions: Definitions, clock: Callable[[], datetime]) -> None:
-    """Complete what an earlier runner recorded but did not live to carry out."""
+def finish_interrupted(
+    task: Task, ledger: Ledger, definitions: Definitions, clock: Callable[[], datetime]
+) -> RestartBegun | None:
+    """Complete what an earlier runner recorded but did not live to carry out; returns the restart, if it was one."""
     owed = ledger.progress.unwritten
     if owed is not None:
-        task.append_human(owed.heading, owed.text, owed.base)
+        task.append_human(owed.heading, owed.text)
         ledger.record(FeedbackWritten())
-    if ledger.progress.restart is not None:
-        _complete_restart(task, ledger, ledger.progress.restart, definitions, clock)
+    begun = ledger.progress.restart
+    if begun is not None:
+        _complete_restart(task, ledger, begun, definitions, clock)
+    return begun
 
 
 def restart(task: Task, ledger: Ledger, definitions: Definitions, text: str, clock: Callable[[], datetime]) -> None:
@@ -139,7 +142,7 @@ def _complete_restart(
 ) -> None:
     progress = ledger.progress
     archive(task, record.files)
-    task.append_human(record.heading, record.text, record.base)
+    task.append_human(record.heading, record.text)
     path, phase = places(definitions, progress.workflow)[0]
     try:
         state = task.read_state()

@@ -101,6 +101,7 @@ def run_session(shop: Workshop, progress: Progress, step: RunSession) -> Progres
             iteration=iteration,
             phase=phase.id,
             agent=shop.agent.name,
+            runner=shop.runner,
             output_mark=task.output_mark(phase.output),
             human=human_mark,
             steer=[steer.id for steer in progress.steer],

@@ -138,11 +138,11 @@ class Screen:
 
     def _waiting(self, event: Waiting) -> None:
         hint = " (any key: go on now)" if event.skippable else ""
-        text = f"⏳ {one_line(event.reason, 120)} │ {duration(event.left)} left{hint}"
-        if self._live:
-            self._redraw(text)
+        left = f" │ {duration(event.left)} left{hint}"
+        if self._live:  # in a narrow window rather less of the reason
+            self._redraw(f"⏳ {fit(one_line(event.reason, 120), max(12, width() - len(left) - 5))}{left}")
         elif event.first:
-            self._line(text)
+            self._line(f"⏳ {one_line(event.reason, 120)}{left}")
 
     def _ring(self, text: str) -> None:
         if self._notify and self._live:
@@ -197,7 +197,11 @@ def _summary(event: SessionOver) -> list[str]:
     """45s, 3 turns, 12.4k tok, $0.12, and what went wrong."""
     parts = [duration(event.seconds)]
     if event.turns:
-        parts += [f"{event.turns} turns", f"{amount(event.tokens)} tok", f"${event.cost:.2f}"]
+        parts += [
+            f"{event.turns} turn{'s' if event.turns > 1 else ''}",
+            f"{amount(event.tokens)} tok",
+            f"${event.cost:.2f}",
+        ]
     if event.ending != "ended":
         parts.append(event.ending + (f": {one_line(event.cause, 200)}" if event.cause else ""))
     return parts

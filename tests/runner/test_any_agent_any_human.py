@@ -6,10 +6,12 @@ import os
 import re
 import signal
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -34,6 +36,7 @@ from marathon.disk.journal import read_journal
 from marathon.errors import TaskInvalid
 from tests.support.anyone import (
     DEFINITIONS,
+    Do,
     Leave,
     Propose,
     Say,
@@ -83,7 +86,7 @@ class AnyAgentAnyHuman(RuleBasedStateMachine):
     @rule(
         plans=st.lists(sessions, max_size=5),
         says=st.lists(replies, max_size=4),
-        dies_at=st.sampled_from([None, None]) | st.integers(1, 60),
+        dies_at=st.none() | st.integers(1, 12) | st.integers(1, 60),
         torn=st.floats(0, 1),
         feedback=st.sampled_from([False, False, False, True]),
         auto_approve=st.sampled_from([False, False, True]),
@@ -325,3 +328,60 @@ TestAnyAgentAnyHuman.settings = settings(
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
+
+
+# Where a second kill is what it takes: the recovery from the first one is cut off at every change it makes.
+
+
+@pytest.fixture
+def witness() -> Iterator[Witness]:
+    made = Witness("flat")
+    yield made
+    made.close()
+
+
+def started(
+    witness: Witness, *plans: Session, says: Sequence[Say] = (), dies_at: int | None = None, feedback: str | None = None
+) -> Ran:
+    life = Life(witness.folder, dies_at)
+    desk = witness.ask(list(says))
+    return run(witness.place, Start(witness.agent(list(plans), life), desk, life, lambda event: None, feedback))
+
+
+def journal_of(witness: Witness, *kinds: type[Record]) -> list[Any]:
+    return [record for record in read_journal(witness.task.journal_path) if isinstance(record, kinds)]
+
+
+RECOVERY = range(1, 14)
+
+
+@pytest.mark.parametrize("dies_at", RECOVERY)
+def test_a_question_survives_the_death_of_two_runners(witness: Witness, dies_at: int) -> None:
+    started(witness, Session((Do("ask"),), killed_after=1))
+    started(witness, dies_at=dies_at)
+    assert started(witness).code == 3
+    assert [gate.kind for gate in journal_of(witness, GateOpened)] == ["question"]
+
+
+@pytest.mark.parametrize("dies_at", RECOVERY)
+def test_a_completed_task_that_is_adopted_stays_completed(witness: Witness, dies_at: int) -> None:
+    witness.leave_state(Propose("completed", "done"), "research")
+    started(witness, dies_at=dies_at)
+    assert started(witness).code == 0
+    assert journal_of(witness, SessionStarted) == []
+
+
+@pytest.mark.parametrize("dies_at", range(1, 21))
+def test_a_restart_that_was_cut_off_is_completed_by_the_same_command(witness: Witness, dies_at: int) -> None:
+    done = [Do("output"), Propose("paused")]
+    started(witness, Session((*done,)), says=[Say("quit")])
+    before = (witness.task.folder / "research.md").read_text()
+    started(witness, dies_at=dies_at, feedback="also w0001w")
+    cut_off = not journal_of(witness, RunStarted)
+    started(witness, feedback="also w0001w")
+    archives = [path.read_text() for path in witness.task.folder.glob("research.2*.md")]
+    assert archives == [before]
+    assert not (witness.task.folder / "research.md").exists()
+    if cut_off:
+        assert [each.run for each in journal_of(witness, RunStarted)] == [2]
+        assert (witness.task.folder / "human.md").read_text().count("also w0001w") == 1

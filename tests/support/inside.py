@@ -17,7 +17,7 @@ from marathon.core.records import Record
 from marathon.core.wait import Now
 from marathon.core.workflow import Definitions
 from marathon.disk.eventlog import EventLog
-from marathon.disk.mailbox import Mailbox, mailbox_of
+from marathon.disk.mailbox import Mailbox
 from marathon.disk.task import Task
 from marathon.process.signals import Interrupted, Signals
 from marathon.review.desk import Desk
@@ -98,8 +98,8 @@ def run(place: Place, start: Start) -> Ran:
             ledger = MortalLedger(task, place.clock, start.life)
             if not ledger.progress.workflow:
                 begin(task, ledger, place.definitions, place.workflow, place.clock)
-            finish_interrupted(task, ledger, place.definitions, place.clock)
-            if start.feedback is not None:
+            completed = finish_interrupted(task, ledger, place.definitions, place.clock)
+            if start.feedback is not None and not (completed and completed.text == start.feedback):
                 restart(task, ledger, place.definitions, start.feedback, place.clock)
             stops = Stops(task, runner_id)
             shop = Workshop(
@@ -122,9 +122,8 @@ def run(place: Place, start: Start) -> Ran:
                 now=place.now,
             )
             gatekeeper = Gatekeeper(shop, ledger, start.desk, stops, start.auto_approve)
-            earlier = mailbox_of(place.states, lock.before.runner) if lock.before else None
             try:
-                code = Runner(shop, ledger, gatekeeper, start.limits, stops).run(earlier)
+                code = Runner(shop, ledger, gatekeeper, start.limits, stops).run()
             except Interrupted as signal:
                 code = 128 + signal.signum
             mailbox.remove()

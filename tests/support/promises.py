@@ -89,6 +89,7 @@ class Way:
                 self.workflow = record.workflow
                 self._go(record.path)
                 self.ended = SessionEnded(ending="ended") if record.review else None
+                self.over = record.over
             case RunStarted():
                 self._go(record.path)
                 self.over = False

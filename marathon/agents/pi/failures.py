@@ -50,7 +50,7 @@ def failure_of(message: str) -> Failure:
     """From pi's errorMessage, `STATUS: {the error object of the response}`."""
     status, body = _parts(message)
     said = one_line(str(body.get("message") or message), 300)
-    shown = f"{status}: {said}" if status and body else said
+    shown = f"{status}: {said}" if status and body.get("message") else said
     codes = {str(body.get(key)) for key in ("code", "type")}
     if codes & _MENDED_BY_A_NEW_SESSION:
         return Failure(shown)

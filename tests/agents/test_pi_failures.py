@@ -1,0 +1,128 @@
+"""What pi's errorMessage means: try again, wait as long as the provider says, or fetch a human."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from marathon.agents.pi.failures import LONGEST_RESET, Failure, failed_outcome, failure_of
+
+
+def error(status: int, message: str = "It failed", **body: Any) -> str:
+    """As pi 0.87.1 writes it: the status, and the error object of the response's body."""
+    return f"{status}: {json.dumps({'message': message, **body})}"
+
+
+@pytest.mark.parametrize(
+    ("message", "permanent"),
+    [
+        (error(429, type="rate_limit_exceeded", code="rate_limit_exceeded"), False),
+        (error(429, type="insufficient_quota", code="insufficient_quota"), True),
+        (error(429, code="billing_error"), True),
+        (error(500, type="server_error"), False),
+        (error(503), False),
+        (error(529, type="overloaded_error"), False),
+        (error(400, type="invalid_request_error"), True),
+        (error(400, type="context_length_exceeded", code="context_length_exceeded"), False),
+        (error(401, type="invalid_api_key", code="invalid_api_key"), True),
+        (error(402), True),
+        (error(403, type="permission_error"), True),
+        (error(404, type="model_not_found"), True),
+        (error(408), False),
+        ('401 {"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}', True),
+        ('529 {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}', False),
+        ('{"error":{"code":"invalid_api_key","message":"no"}}', True),
+        ("No API key for provider: openai", True),
+        ("terminated", False),
+        ("Request timed out.", False),
+        ("Stream ended without finish_reason", False),
+        ("Connection error.", False),
+        ("fetch failed", False),
+        ("404 page not found", True),
+        ("500 status code (no body)", False),
+        ("the answer to 401 was invalid_api_key", False),
+        ("", False),
+    ],
+)
+def test_what_trying_again_cannot_mend_is_told_from_what_it_can(message: str, permanent: bool) -> None:
+    assert failure_of(message).permanent is permanent
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        (error(429, "Rate limit reached"), "429: Rate limit reached"),
+        ('401 {"error":{"message":"invalid x-api-key"}}', "401: invalid x-api-key"),
+        ("terminated", "terminated"),
+        ("500 status code (no body)", "500 status code (no body)"),
+        (error(500, "evil\x1b[2J\n\n  words"), "500: evil words"),
+        ("500: {", "500: {"),
+        ("500: [1, 2]", "500: [1, 2]"),
+        ('500: {"message": null}', '500: {"message": null}'),
+    ],
+)
+def test_the_message_is_what_the_provider_said_on_one_line(message: str, shown: str) -> None:
+    assert failure_of(message).message == shown
+
+
+def test_a_very_long_message_is_cut() -> None:
+    assert len(failure_of(error(500, "x" * 100_000)).message) < 400
+    assert len(failure_of("x" * 100_000).message) < 400
+
+
+@pytest.mark.parametrize(
+    ("message", "seconds"),
+    [
+        (error(429, retry_after=7), 7),
+        (error(429, retry_after_seconds=1.5), 1.5),
+        (error(429, type="usage_limit", resets_in_seconds=1800), 1800),
+        (error(429, reset_after_seconds=60), 60),
+        (error(429, "Please try again in 20s."), 20),
+        (error(429, "Please try again in 200ms. Visit us."), 0.2),
+        (error(429, "Please try again in 20 milliseconds"), 0.02),
+        (error(429, "Please try again in 6m0s."), 360),
+        (error(429, "Please try again in 1h12m30.5s."), 4350.5),
+        (error(429, "Your limit resets in 2 hours, 5 minutes."), 7500),
+        (error(429, "Please retry after 3 seconds"), 3),
+        ("You have hit your ChatGPT usage limit (plus plan). Try again in ~45 min.", 2700),
+        (error(429, "Please try again in 20s.", retry_after=7), 7),
+        (error(429, "Please try again later."), None),
+        (error(429, "You may retry after 5 more attempts"), None),
+        (error(429, "It took 20s; try again."), None),
+        (error(429, retry_after="soon"), None),
+        (error(429, retry_after=True), None),
+        (error(429, retry_after=0), None),
+        (error(429, retry_after=-5), None),
+        (error(429, retry_after=None), None),
+        (error(429, retry_after=[5]), None),
+        (error(429, retry_after=float("nan")), None),
+        (error(401, "Please try again in 20s."), None),
+        ("terminated", None),
+    ],
+)
+def test_the_time_a_provider_states_is_waited_for(message: str, seconds: float | None) -> None:
+    assert failure_of(message).wait(1_000_000.0) == (None if seconds is None else pytest.approx(seconds))
+
+
+@pytest.mark.parametrize(("key", "ahead", "waits"), [("resets_at", 90, 90), ("reset_at", 5, 5), ("resets_at", -1, None)])
+def test_a_stated_moment_is_waited_for_unless_it_is_over(key: str, ahead: float, waits: float | None) -> None:
+    now = 1_790_000_000.0
+    assert failure_of(error(429, **{key: now + ahead})).wait(now) == waits
+
+
+@pytest.mark.parametrize("failure", [Failure("x", reset=1e9), Failure("x", reset=float("inf")), Failure("x", reset_at=1e12)])
+def test_nobody_is_made_to_wait_for_more_than_a_day(failure: Failure) -> None:
+    assert failure.wait(0.0) == LONGEST_RESET
+
+
+def test_the_outcome_of_such_a_session() -> None:
+    limited = failed_outcome(failure_of(error(429, "Slow down", resets_in_seconds=30)))
+    assert (limited.ending, limited.cause, limited.stop_reason) == ("crashed", "429: Slow down", "error")
+    assert (limited.permanent, limited.retry_after) == (False, 30)
+    refused = failed_outcome(failure_of(error(401, "Wrong key")))
+    assert (refused.permanent, refused.retry_after) == (True, None)
+    later = failed_outcome(failure_of(error(429, resets_at=time.time() + 600)))
+    assert later.retry_after == pytest.approx(600, abs=60)

@@ -1,0 +1,149 @@
+"""What is private stays so: prompts are not in `ps`, secrets in no file of ours, and nobody else reads our records."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.process.driver import Pty, until
+from tests.support.world import World, finish, plan, research
+
+Start = Callable[..., subprocess.Popen[str]]
+SECRET = "sk-planted-0123456789abcdef"
+PRIVATE_WORDS = "the words nobody may see in ps"
+
+
+def command_lines() -> list[bytes]:
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                found.append(Path(f"/proc/{name}/cmdline").read_bytes())
+            except OSError:
+                continue
+    return found
+
+
+def test_a_prompt_of_a_megabyte_arrives_whole_and_is_not_in_ps(world: World, in_background: Start) -> None:
+    text = "".join(f"{number} {PRIVATE_WORDS}\n" for number in range(30_000))
+    assert len(text) > 1_000_000
+    (world.task / "human.md").write_text(text)
+    world.script(research(hold=True), plan())
+    runner = in_background()
+    until(lambda: world.holding(1), "the session")
+    prompt = world.prompt(1)
+    assert prompt.count(PRIVATE_WORDS) == 30_000
+    assert f"> 29999 {PRIVATE_WORDS}" in prompt
+    assert "How to end" in prompt
+    assert not [line for line in command_lines() if PRIVATE_WORDS.encode() in line]
+    environ = (world.agent / "env-1").read_text()
+    assert PRIVATE_WORDS not in environ
+    world.release(1)
+    assert runner.wait(30) == 3
+
+
+def test_feedback_from_standard_input_is_never_on_a_command_line(world: World) -> None:
+    world.script(research(), research(run="ps -eo args > ../agent/ps || cat /proc/[0-9]*/cmdline > ../agent/ps"))
+    assert world.run().returncode == 3
+    done = subprocess.run(
+        world.argv(*world.task_args("-h", "-")),
+        cwd=world.project,
+        env=world.env(),
+        input=PRIVATE_WORDS + "\n" + "x" * 500_000,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert PRIVATE_WORDS in world.prompt(2)
+    assert "x" * 500_000 in world.prompt(2)
+    assert PRIVATE_WORDS.encode() not in (world.agent / "ps").read_bytes()
+
+
+def test_a_secret_in_the_environment_is_in_no_file_of_ours(world: World, tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    env = {"ANTHROPIC_API_KEY": SECRET, "MY_TOKEN": SECRET, "TMPDIR": str(scratch)}
+    fail = {"exit": 1, "say": ["no"]}
+    ask = {"append": {"work.md": "x"}, "state": {"state": "running", "phase": "research"}, "ask": "Which?"}
+    world.script(fail, ask, research(), plan(), finish(), research(), plan(), finish())
+    assert world.run("--retry-wait", "0s", **env).returncode == 3
+    assert world.cli("answer", "task", "that one", **env).returncode == 0
+    assert world.run("--auto-approve", **env).returncode == 0
+    assert world.run("--auto-approve", "-h", "again", **env).returncode == 0
+    shown = world.cli("status", "task", "--json", **env).stdout + world.cli("doctor", **env).stdout
+    assert SECRET not in shown
+    assert SECRET in (world.agent / "env-1").read_text()  # the agent itself has it, of course
+    written = [path for folder in (world.project, world.states, world.home, scratch) for path in folder.rglob("*")]
+    files = [path for path in written if path.is_file()]
+    assert len(files) > 20
+    assert [path for path in files if SECRET.encode() in path.read_bytes()] == []
+
+
+def modes(folder: Path) -> dict[str, int]:
+    found = {str(folder): stat.S_IMODE(folder.stat().st_mode)}
+    return found | {str(path): stat.S_IMODE(path.lstat().st_mode) for path in folder.rglob("*")}
+
+
+def assert_private(folder: Path) -> None:
+    for path, mode in modes(folder).items():
+        assert mode == (0o700 if os.path.isdir(path) else 0o600), f"{path} {mode:o}"
+
+
+def in_umask(mask: int, world: World, *args: str) -> int:
+    return subprocess.run(
+        world.argv(*args),
+        cwd=world.project,
+        env=world.env(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        umask=mask,
+    ).returncode
+
+
+def test_with_umask_0_our_own_files_are_for_this_user_only(world: World) -> None:
+    ask = {"append": {"work.md": "x"}, "state": {"state": "running", "phase": "research"}, "ask": "Which?"}
+    look = "stat -c '%a %n' ../states ../states/* > ../agent/modes"
+    world.script(ask, research(run=look), plan(), finish())
+    assert in_umask(0, world, *world.task_args()) == 3
+    assert in_umask(0, world, "answer", "task", "that one") == 0
+    assert_private(world.task / ".marathon")
+    assert in_umask(0, world, "steer", "task", "a word") == 0
+    assert_private(world.task / ".marathon")
+    assert in_umask(0, world, *world.task_args()) == 3
+    assert in_umask(0, world, "approve", "task", "-m", "a note") == 0
+    assert in_umask(0, world, *world.task_args("--auto-approve")) == 0
+    assert_private(world.task / ".marathon")
+    assert_private(world.states)
+    assert {line.split()[0] for line in (world.agent / "modes").read_text().splitlines()} == {"700", "600"}
+    for name in ("STATE.json", "human.md"):
+        assert not modes(world.task)[str(world.task / name)] & 0o022, name
+
+
+def test_a_draft_is_for_this_user_only(world: World, on_terminal: Callable[..., Pty]) -> None:
+    world.script(research())
+    terminal = on_terminal()
+    terminal.expect(b"[q]      Quit marathon")
+    terminal.send(b"f")
+    terminal.expect(b"Alt+Enter")
+    terminal.send(b"half a thought")
+    terminal.expect(b"thought")
+    terminal.send(b"\x03")
+    terminal.expect(b"Nothing was recorded")
+    assert_private(world.task / ".marathon")
+
+
+def test_a_file_that_was_private_is_private_after_a_rewrite(world: World) -> None:
+    world.leave_state("running", "research", 1)
+    (world.task / "STATE.json").chmod(0o600)
+    (world.task / "human.md").write_text("mine\n")
+    (world.task / "human.md").chmod(0o600)
+    world.script({"append": {"work.md": "x"}, "exit": 0})
+    assert in_umask(0, world, *world.task_args("--max-iterations", "1")) == 4
+    assert in_umask(0, world, *world.task_args("--max-iterations", "1", "-h", "more")) == 4
+    assert modes(world.task)[str(world.task / "STATE.json")] == 0o600
+    assert modes(world.task)[str(world.task / "human.md")] == 0o600
