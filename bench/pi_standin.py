@@ -31,7 +31,7 @@ MESSAGES = 100  # in the one long record at the end
 
 
 def events(megabytes: int) -> Iterator[bytes]:
-    """Turns of a busy session: text and thinking word by word, a tool with growing output; then one very long record."""
+    """Turns of a busy session: text word by word, a tool with growing output; then one very long record."""
     turn = b"".join(map(_line, _turn()))
     for _ in range(megabytes * 1_000_000 // len(turn) + 1):
         yield turn

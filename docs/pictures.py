@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
+from marathon.show.cells import cells
 from tests.process.driver import Pty
 from tests.real.install import ensure_pi
 from tests.real.model_server import Request, ToolCall, Turn, bash, by_phase
@@ -33,10 +34,21 @@ COMMAND = f"pi-marathon --task {TASK} --mode stream\n".encode()
 STEERING = b"per key, not per address: our users share one proxy"
 
 PROJECT = {
-    "api/app.py": "from api.keys import owner_of\n\n\ndef handle(request):\n    owner = owner_of(request.key)\n    ...\n",
-    "api/admin.py": "def handle(request):\n    ...\n",
-    "tests/test_app.py": "import time, unittest\n\nclass Slow(unittest.TestCase):\n"
-    "    def test_it(self):\n        time.sleep(60)\n",
+    "api/app.py": """\
+from api.keys import owner_of
+
+def handle(request):
+    owner = owner_of(request.key)
+    return route(request, owner)
+""",
+    "api/admin.py": "def handle(request):\n    return report(request)\n",
+    "tests/test_app.py": """\
+import time, unittest
+
+class Slow(unittest.TestCase):
+    def test_it(self):
+        time.sleep(60)
+""",
     f"{TASK}/instructions.md": "# Rate limits for the API\n\nA client that asks too often is told to wait.\n",
 }
 RESEARCH = """\
@@ -45,6 +57,7 @@ RESEARCH = """\
 - Every request passes `api/app.py: handle`: the key is known there, and no work is done yet.
 - The admin pages have a door of their own (`api/admin.py`) and are left as they are.
 """
+PLAN = "# Plan\n\n- [ ] 1. a bucket per key\n- [ ] 2. 429 with Retry-After\n- [ ] 3. tests with their own clock\n"
 NOTE = "Limits belong into api/app.py: handle. The admin pages have their own door: leave them?"
 
 
@@ -81,23 +94,23 @@ def research(request: Request) -> list[Turn]:
 def plan(steered: threading.Event) -> list[Turn]:
     return [
         turn(
-            "I start from the research, and look at the one place it names.",
+            "I start from the research.",
             read(f"{TASK}/research.md"),
-            read("api/app.py"),
             thinking="The instructions leave open who counts as one client. The nearest thing at hand is the address.",
         ),
+        turn("It names one place: I look at that.", read("api/app.py")),
         turn(
             "One bucket per client address, refilled every second: no store is needed for that, and a client that\n"
-            "asks too often gets 429 with Retry-After. First I look at what the clients send.",
+            "asks too often gets 429 with Retry-After. Now I look at what the clients send.",
             bash("grep -rn request api | head -20"),
             hold=steered,
         ),
         turn(
-            "Understood: one bucket per key. The key is known in handle() already, so nothing else changes.\n"
-            "Before I write the plan I see whether the tests pass as they are.",
-            bash("python -m unittest discover -s tests"),
+            "Understood: one bucket per key. It is known in handle() already, so nothing else changes.",
+            write("plan.md", PLAN),
             thinking="Behind a shared proxy all users would have shared one limit. The key is the better choice.",
         ),
+        turn("Before I end: do the tests pass as they are?", bash("python -m unittest discover -s tests")),
     ]
 
 
@@ -107,7 +120,7 @@ def plan(steered: threading.Event) -> list[Turn]:
 class Glass:
     """What a terminal shows: the little of its language that pi-marathon speaks. Anything else is a mistake."""
 
-    _TOKEN = re.compile(r"\x1b\[([?\d;]*)([A-Za-z])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|([\r\n\a])|(.\ufe0f?)", re.DOTALL)
+    _TOKEN = re.compile(r"\x1b\[([?\d;]*)([A-Za-z])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|([\r\n\a])|(.)\ufe0f?", re.DOTALL)
 
     def __init__(self) -> None:
         self._rows: list[dict[int, tuple[str, str]]] = [{}]
@@ -129,19 +142,22 @@ class Glass:
         """The rows the window has, the last ones."""
         empty: list[dict[int, tuple[str, str]]] = [{}] * (ROWS - len(self._rows))
         for row in (self._rows + empty)[-ROWS:]:
-            cells: list[tuple[str, str]] = []
+            shown: list[tuple[str, str]] = []
+            end = 0
             for column, cell in sorted(row.items()):
-                cells += [(" ", "")] * (column - sum(cell_len(character) for character, _ in cells)) + [cell]
-            runs = groupby(cells, key=lambda cell: (cell[1], cell_len(cell[0]) > 1))
+                if column >= end:  # else a sign wider than its cell lies over it
+                    shown += [(" ", "")] * (column - end) + [cell]
+                    end = column + cell_len(cell[0])
+            runs = groupby(shown, key=lambda cell: (cell[1], cell_len(cell[0]) > 1))
             yield Text.assemble(*(_run("".join(text for text, _ in run), *key) for key, run in runs))
 
     def _put(self, character: str) -> None:
         assert character[0].isprintable(), f"a terminal would act on {character!r}"
-        if self._column + cell_len(character) > COLUMNS:
+        if self._column + cells(character) > COLUMNS:
             self._column = 0
             self._down()
         self._rows[self._row][self._column] = (character, self._style)
-        self._column += cell_len(character)
+        self._column += cells(character)
 
     def _down(self) -> None:
         self._row += 1
@@ -152,6 +168,10 @@ class Glass:
         match command:
             case "m":
                 self._style = "" if codes in ("", "0") else f"{self._style}\x1b[{codes}m"
+            case "A":
+                self._row = max(0, self._row - 1)
+            case "G":
+                self._column = int(codes) - 1
             case "K":
                 kept = self._rows[self._row].items()
                 self._rows[self._row] = {column: cell for column, cell in kept if column < self._column}
@@ -161,8 +181,9 @@ class Glass:
 
 def _run(text: str, style: str, wide: bool) -> Text:
     run = Text.from_ansi(style + text, end="")
-    if wide:  # a span, so that rich gives it a place of its own: within a run its width would count as one cell
-        run.stylize("not blink")
+    # Spans, so that rich gives them a place of their own: in one run with the rest a wide character would count as
+    # one cell, and some viewers drop the spaces a run begins with.
+    run.stylize("not blink", 0, len(text) if wide else len(text) - len(text.lstrip(" ")))
     return run
 
 
@@ -192,8 +213,10 @@ class Room(RealWorld):
 THEME = TerminalTheme(
     (13, 17, 23),
     (230, 237, 243),
-    [(72, 79, 88), (255, 123, 114), (63, 185, 80), (210, 153, 34)]
-    + [(88, 166, 255), (188, 140, 255), (57, 197, 207), (177, 186, 196)],
+    [
+        *((72, 79, 88), (255, 123, 114), (63, 185, 80), (210, 153, 34)),
+        *((88, 166, 255), (188, 140, 255), (57, 197, 207), (177, 186, 196)),
+    ],
 )
 # No fonts from elsewhere, no scripts: what a page may show as an image.
 SVG = """\
@@ -204,7 +227,9 @@ SVG = """\
 {styles}
 </style>
 <defs>
-<clipPath id="{unique_id}-clip-terminal"><rect x="0" y="0" width="{terminal_width}" height="{terminal_height}"/></clipPath>
+<clipPath id="{unique_id}-clip-terminal">
+<rect x="0" y="0" width="{terminal_width}" height="{terminal_height}"/>
+</clipPath>
 {lines}
 </defs>
 {chrome}
@@ -227,6 +252,7 @@ def save(glass: Glass, name: str, title: str) -> None:
 def picture_the_gate(room: Room) -> None:
     glass, terminal = Glass(), room.shell()
     try:
+        glass.feed(terminal.expect(b"$ "))
         terminal.send(COMMAND)
         glass.feed(terminal.expect(b"Quit marathon\r\n"))
         save(glass, "gate", "research is done: you decide")
@@ -240,8 +266,9 @@ def picture_the_stream(room: Room, steered: threading.Event) -> None:
     assert room.cli("approve", TASK).returncode == 0
     glass, terminal = Glass(), room.shell()
     try:
+        glass.feed(terminal.expect(b"$ "))
         terminal.send(COMMAND)
-        glass.feed(terminal.expect(b"One bucket per"))
+        glass.feed(terminal.expect(b"what the clients send."))
         terminal.send(STEERING + b"\r")
         glass.feed(terminal.expect("→ steering:".encode()))
         steered.set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from marathon.disk.task import Task
+from marathon.errors import TaskInvalid
 
 
 class Stops:
@@ -14,7 +15,9 @@ class Stops:
         self._now = False
 
     def asked(self) -> bool:
-        """Stop before the next session."""
+        """Stop before the next session. TaskInvalid if there is no task any more to go on with."""
+        if not self._task.exists():
+            raise TaskInvalid(f"{self._task.folder} was removed while the marathon ran.")
         self._look()
         return self._after_session
 

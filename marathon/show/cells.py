@@ -32,11 +32,13 @@ def column_after(column: int, text: str) -> int:
 
 def fit(text: str, room: int) -> str:
     """As much of the text as fits into that many cells."""
-    taken = 0
-    for number, character in enumerate(text):
+    taken, kept = 0, 0  # so many characters leave a cell for the ellipsis
+    for number, character in enumerate(text, start=1):
         taken += cells(character)
         if taken > room:
-            return text[: max(0, number - 1)] + "…"
+            return text[:kept] + "…"
+        if taken < room:
+            kept = number
     return text
 
 

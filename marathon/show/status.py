@@ -116,10 +116,10 @@ def _used(usage: Usage) -> str:
 
 
 def session_line(facts: dict[str, Any]) -> str:
-    seconds = facts.get("seconds")
-    took = duration(seconds) if isinstance(seconds, int | float) else "?"
-    used = facts.get("usage")
+    """A session by what its file says; anything may stand in a file."""
+    seconds, used = facts.get("seconds"), facts.get("usage")
+    took = duration(seconds) if isinstance(seconds, int | float) and 0 <= seconds < 1e9 else "?"
     cost = f"  ${used['cost']:.2f}" if isinstance(used, dict) and isinstance(used.get("cost"), int | float) else ""
     cause = f"  {one_line(str(facts.get('cause')), 100)}" if facts.get("cause") else ""
-    number, phase = facts.get("iteration", "?"), facts.get("phase", "?")
-    return f"  {number:>4}  {phase:12} {took:>8}{cost}  {facts.get('ending', '?')}{cause}"
+    number, phase, ending = (one_line(str(facts.get(name, "?")), 40) for name in ("iteration", "phase", "ending"))
+    return f"  {number:>4}  {phase:12} {took:>8}{cost}  {ending}{cause}"

@@ -1,13 +1,13 @@
-"""A disk that is full after a few kilobytes: a small tmpfs where we may mount one, else a limit on the size of files."""
+"""A disk that is soon full: a small tmpfs where we may mount one, else a limit on the size of files."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,12 +30,9 @@ class SmallDisk:
     def fill(self) -> None:
         """Leave no room, on a mounted disk; elsewhere the limit does it."""
         if self.mounted:
-            with (self.folder / "filler").open("wb", buffering=0) as file:
-                try:
-                    while file.write(b"x" * 1024):
-                        pass
-                except OSError as error:
-                    assert error.strerror == self.full
+            with (self.folder / "filler").open("wb", buffering=0) as file, contextlib.suppress(OSError):
+                while file.write(b"x" * 1024):
+                    pass
 
     def free(self) -> None:
         (self.folder / "filler").unlink(missing_ok=True)
@@ -66,7 +63,7 @@ def limit(size: int) -> Callable[[], None]:
     return apply
 
 
-@contextmanager
+@contextlib.contextmanager
 def small_disk(folder: Path) -> Iterator[SmallDisk]:
     folder.mkdir()
     mounted = os.geteuid() == 0 and _mount(folder)

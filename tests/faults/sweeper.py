@@ -1,6 +1,6 @@
-"""Carries out command lines of pi-marathon in forked children, which may be told to die before their n-th change to a file.
+"""Carries out command lines of pi-marathon in forked children, which may be told to die before their n-th change.
 
-Reads one JSON request a line: {"start": {args, cwd, env, out, kill_at}} or {"poll": pid}, and answers each with one line.
+Reads one JSON request a line, {"start": {args, cwd, env, out, kill_at}} or {"poll": pid}, and answers each with one.
 """
 
 from __future__ import annotations

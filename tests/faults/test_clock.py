@@ -1,9 +1,10 @@
-"""A clock that is set back or forward, a machine that sleeps or boots: waits are right and no archive is overwritten."""
+"""A clock that is set, a machine that sleeps or boots: waits are right and no archive is overwritten."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import time
 from collections.abc import Callable
@@ -30,8 +31,13 @@ def leave_waiting(world: World, **wait: Any) -> None:
     finally:
         runner.kill()
         runner.communicate()
-    *before, started = world.journal()
-    lines = [*before, {**started, **wait}]
+    change_last(world, **wait)
+
+
+def change_last(world: World, **fields: Any) -> None:
+    """Rewrite the last record of the journal."""
+    *before, last = world.journal()
+    lines = [*before, {**last, **fields}]
     (world.task / ".marathon" / "journal.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
@@ -65,9 +71,7 @@ def test_a_wait_that_is_over_ends_whatever_the_wall_clock_says(world: World, wal
 def test_after_a_boot_the_wall_clock_counts_but_never_for_more_than_was_asked(world: World) -> None:
     leave_waiting(world, boot="another", until_boot=10.0, until=time.time() + 400 * DAY)
     assert seconds_left(world) <= 300
-    leave_note = (world.task / ".marathon" / "journal.jsonl").read_text()
-    over = leave_note.replace(leave_note.splitlines()[-1], json.dumps({**world.journal()[-1], "until": time.time() - 5}))
-    (world.task / ".marathon" / "journal.jsonl").write_text(over)
+    change_last(world, until=time.time() - 5)
     done = world.run()
     assert done.returncode == 3
     assert world.sessions() == 2
@@ -81,16 +85,10 @@ def test_time_asleep_counts_as_waited(world: World) -> None:
         sleeping[1:1] = ["--user", "--map-root-user"]
     can = subprocess.run([*sleeping, "true"], capture_output=True, check=False).returncode == 0
     if not can:
-        last = world.journal()[-1]
-        text = (world.task / ".marathon" / "journal.jsonl").read_text()
-        slept = text.replace(json.dumps(last), json.dumps({**last, "until_boot": since_boot() - 300}))
-        assert slept != text
-        (world.task / ".marathon" / "journal.jsonl").write_text(slept)
+        change_last(world, until_boot=since_boot() - 300)
     argv = [*(sleeping if can else []), *world.argv(*world.task_args())]
-    done = subprocess.run(
-        argv, cwd=world.project, env=world.env(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 3, done.stderr
+    done = subprocess.run(argv, cwd=world.project, env=world.env(), stdin=subprocess.DEVNULL, timeout=60, check=False)
+    assert done.returncode == 3
     assert world.sessions() == 2
 
 
@@ -114,9 +112,8 @@ def test_restarts_within_one_second_overwrite_nothing(cli: Sweeper, world: World
         kept = now
     stamps = [name.split(".")[1] for name in kept]
     assert {stamps.count(stamp) for stamp in stamps} == {3}  # a set has one time stamp
-    assert sorted(kept.values()) == sorted(
-        [f"{text}\n" for n in (0, 3, 6) for text in (f"findings {n + 1}", f"- [ ] 1. step ({n + 2})", f"result {n + 3}")]
-    )
+    numbers = sorted(int(re.findall(r"\d+", text)[-1]) for text in kept.values())
+    assert numbers == list(range(1, 10))  # what each of nine sessions wrote is there once
 
 
 def test_an_archive_name_that_is_taken_is_passed_by_for_the_whole_set(cli: Sweeper, world: World) -> None:

@@ -20,9 +20,11 @@ from tests.support.world import World, plan, research
 
 OnTerminal = Callable[..., Pty]
 TUI = [sys.executable, str(ROOT / "tests" / "process" / "tui.py")]
-COOKED = "trap 'echo \"<caught>\"' INT; echo \"<on>\"; while :; do read line && echo \"<$line>\"; done"
+COOKED = 'trap \'echo "<caught>"\' INT; echo "<on>"; while :; do read line && echo "<$line>"; done'
 BUSY = "touch ../agent/ready; while :; do sleep 0.1; done"
-DEAF_FAMILY = "trap '' INT TERM HUP; (setsid sleep 1000 &); touch ../agent/ready; echo '<on>'; while :; do sleep 0.1; done"
+DEAF_FAMILY = (
+    "trap '' INT TERM HUP; (setsid sleep 1000 &); touch ../agent/ready; echo '<on>'; while :; do sleep 0.1; done"
+)
 KEYS = b"[q]      Quit marathon"
 
 
@@ -120,7 +122,9 @@ def test_a_signal_to_the_runner_ends_the_session_and_is_its_exit_code(
 
 
 @pytest.mark.parametrize("mode", ["stream", "tui"])
-def test_a_closed_window_ends_runner_and_agent(world: World, typed: OnTerminal, on_terminal: OnTerminal, mode: str) -> None:
+def test_a_closed_window_ends_runner_and_agent(
+    world: World, typed: OnTerminal, on_terminal: OnTerminal, mode: str
+) -> None:
     terminal = typed(*args_for("sh", "-c", f"echo '<on>'; {BUSY}", mode=mode))
     ready(world)
     terminal.hang_up()

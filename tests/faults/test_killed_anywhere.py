@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from tests.faults.sweep import (
@@ -37,7 +38,7 @@ def at_each_change(
         assert cli.run(world, *args, kill_at=number) == KILLED
         assert_whole(world)
         yield world, f"killed before change {number}: {changes[number - 1]}"
-        until(lambda: nobody_left(world), "the agent's processes are gone")
+        until(partial(nobody_left, world), "the agent's processes are gone")
         shutil.rmtree(folder / "killed")
 
 

@@ -1,4 +1,4 @@
-"""Names that are paths, options, shell words or nonsense: refused or taken literally, and nothing outside is created."""
+"""Names that are paths, options, shell words or nonsense: refused or taken literally, nothing created outside."""
 
 from __future__ import annotations
 
@@ -13,7 +13,19 @@ import pytest
 from tests.faults.sweep import Sweeper
 from tests.support.world import World, research
 
-LITERAL = ["$(touch pwned)", "`touch pwned`", "-rf", "--help", "a b;touch pwned", "x\ny", "'q\"u", "*", "~", "ü 日本", "%s{0}"]
+LITERAL = [
+    "$(touch pwned)",
+    "`touch pwned`",
+    "-rf",
+    "--help",
+    "a b;touch pwned",
+    "x\ny",
+    "'q\"u",
+    "*",
+    "~",
+    "ü 日本",
+    "%s{0}",
+]
 
 
 def everything_below(folder: Path) -> set[str]:
@@ -58,7 +70,8 @@ def test_the_commands_we_print_for_a_strange_name_can_be_typed(world: World) -> 
 
 
 @pytest.mark.parametrize(
-    "name", ["", "   ", "no/such/dir", "../none", "x" * 300, "y" * 4096, "/" * 5000, "task/instructions.md", "/dev/null", "."]
+    "name",
+    ["", "   ", "no/such/dir", "../none", "x" * 300, "y" * 4096, "/" * 5000, "task/instructions.md", "/dev/null", "."],
 )
 def test_a_name_that_is_no_task_is_refused_and_creates_nothing(cli: Sweeper, world: World, name: str) -> None:
     world.script(research())

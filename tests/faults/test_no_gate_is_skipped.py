@@ -22,7 +22,13 @@ def leaves(state: str, phase: str) -> Entry:
 
 @pytest.mark.parametrize(
     ("state", "phase"),
-    [("paused", "implement"), ("running", "implement"), ("completed", "done"), ("paused", "done"), ("completed", "plan")],
+    [
+        ("paused", "implement"),
+        ("running", "implement"),
+        ("completed", "done"),
+        ("paused", "done"),
+        ("completed", "plan"),
+    ],
 )
 def test_a_jump_out_of_research_is_a_gate_with_a_warning(cli: Sweeper, world: World, state: str, phase: str) -> None:
     world.script(leaves(state, phase), plan())

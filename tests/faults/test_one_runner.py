@@ -111,7 +111,9 @@ def test_the_runner_writes_the_state_only_while_no_agent_lives(world: World, in_
 
 def test_what_an_agent_leaves_running_never_writes_over_the_runner(world: World) -> None:
     body = '{"state":"completed","phase":"done","iteration":9,"updatedAt":null,"note":"late"}'
-    scribble = f"while :; do echo '{body}' > ../agent/late; mv ../agent/late task/STATE.json; echo >> ../agent/count; done"
+    scribble = (
+        f"while :; do echo '{body}' > ../agent/late; mv ../agent/late task/STATE.json; echo >> ../agent/count; done"
+    )
     (world.agent / "scribble.sh").write_text(scribble)
     wait_for_it = "while ! [ -s ../agent/count ]; do sleep 0.01; done"
     world.script(research(run=f"setsid sh ../agent/scribble.sh >/dev/null 2>&1 & {wait_for_it}"))

@@ -7,6 +7,7 @@ import stat
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tests.process.driver import Pty, until
 from tests.support.world import World, finish, plan, research
@@ -66,7 +67,7 @@ def test_feedback_from_standard_input_is_never_on_a_command_line(world: World) -
 def test_a_secret_in_the_environment_is_in_no_file_of_ours(world: World, tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    env = {"ANTHROPIC_API_KEY": SECRET, "MY_TOKEN": SECRET, "TMPDIR": str(scratch)}
+    env: dict[str, Any] = {"ANTHROPIC_API_KEY": SECRET, "MY_TOKEN": SECRET, "TMPDIR": str(scratch)}
     fail = {"exit": 1, "say": ["no"]}
     ask = {"append": {"work.md": "x"}, "state": {"state": "running", "phase": "research"}, "ask": "Which?"}
     world.script(fail, ask, research(), plan(), finish(), research(), plan(), finish())

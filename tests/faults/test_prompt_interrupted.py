@@ -1,4 +1,4 @@
-"""A question that is open when a signal, a hang-up or the end of input comes: no answer, nothing lost, terminal cooked."""
+"""A question that is open when a signal, a hang-up or the end of input comes: no answer, nothing lost."""
 
 from __future__ import annotations
 

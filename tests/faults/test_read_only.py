@@ -72,7 +72,9 @@ def test_a_task_directory_that_cannot_be_written_is_refused(world: World, locked
     assert [path.name for path in world.task.iterdir()] == ["instructions.md"]
 
 
-@pytest.mark.parametrize("name", [".marathon", ".marathon/lock", ".marathon/journal.jsonl", ".marathon/runs/001/prompts"])
+@pytest.mark.parametrize(
+    "name", [".marathon", ".marathon/lock", ".marathon/journal.jsonl", ".marathon/runs/001/prompts"]
+)
 def test_records_of_the_runner_that_cannot_be_written_are_named(world: World, locked: Locked, name: str) -> None:
     world.script(research(state="running"), research())
     assert world.run("--max-iterations", "1").returncode == 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,13 @@ def shell(world: World, line: str, **env: str) -> subprocess.CompletedProcess[by
     """A line of shell in which "$@" is the command that runs the marathon of this world."""
     argv = ["sh", "-c", line, "sh", *world.argv(*world.task_args("--auto-approve"))]
     return subprocess.run(
-        argv, cwd=world.project, env=world.env(**env), stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=60
+        argv,
+        cwd=world.project,
+        env=world.env(**env),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        timeout=60,
     )
 
 
@@ -96,13 +102,13 @@ def test_looking_commands_take_a_closed_pipe_in_their_stride(asked: World, comma
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def asked(tmp_path_factory: pytest.TempPathFactory) -> World:
     """A world whose task waits at a gate; commands that only look may share it."""
     folder: Path = tmp_path_factory.mktemp("asked")
     world = World(folder / "world")
     world.script(research())
     assert world.run().returncode == 3
-    yield world
+    return world
 
 
 @pytest.mark.parametrize("env", [{"TERM": "dumb"}, {"TERM": ""}])

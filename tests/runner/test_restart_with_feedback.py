@@ -57,16 +57,17 @@ def test_two_restarts_at_once_keep_two_sets(world: World) -> None:
     assert len(first) == 3
     # Every name of the coming two minutes is taken: the second set must still find one of its own.
     now = datetime.now(UTC)
-    for second in range(120):
-        stamp = (now + timedelta(seconds=second)).strftime("%Y%m%d-%H%M%S")
-        (world.task / f"research.{stamp}.md").write_text("taken\n")
+    stamps = {(now + timedelta(seconds=second)).strftime("%Y%m%d-%H%M%S") for second in range(120)}
+    taken = [path for stamp in stamps if not (path := world.task / f"research.{stamp}.md").exists()]
+    for path in taken:
+        path.write_text("taken\n")
     world.run("-h", "two")
     everything = archives(world.task)
     assert {
         path.name: path.read_bytes() for paths in everything.values() for path in paths if path.name in first
     } == first
     kept = [path.read_text() for paths in everything.values() for path in paths]
-    assert kept.count("taken\n") == 120
+    assert kept.count("taken\n") == len(taken) >= 119
     assert kept.count("findings 1\n") == 1
     assert world.read("research.md") == "findings 2\n"
     human = world.read("human.md")

@@ -1,0 +1,146 @@
+"""What status says of a task, from what its journal holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from marathon.core.journal import Progress, fold
+from marathon.core.records import (
+    Begun,
+    Cancelled,
+    Finished,
+    GateAnswered,
+    GateKind,
+    GateOpened,
+    Record,
+    SessionEnded,
+    SessionStarted,
+    Usage,
+    WaitStarted,
+)
+from marathon.core.wait import Now
+from marathon.core.workflow import parse_workflow
+from marathon.show.status import Status, condition_of, session_line, status_lines, waits_for, where
+
+BEGUN = Begun(workflow="w", path=[("w", 0)], phase="one")
+STARTED = SessionStarted(iteration=1, phase="one", agent="pi")
+ENDED = SessionEnded(ending="ended", seconds=65)
+WAIT = WaitStarted(kind="agent", seconds=300, reason="CI", until=1300.0, boot="b", until_boot=400.0)
+NOW = Now(wall=5000.0, boot="b", since_boot=220.0)
+
+
+def gate(kind: GateKind = "review", message: str = "") -> GateOpened:
+    return GateOpened(kind=kind, token="t", phase="one", message=message)
+
+
+def progress(*records: Record) -> Progress:
+    return fold([BEGUN, *records])
+
+
+@pytest.mark.parametrize(
+    ("records", "without_a_runner", "with_one"),
+    [
+        ([], "ready", "running"),
+        ([STARTED], "interrupted", "running"),
+        ([STARTED, ENDED], "ready", "running"),
+        ([STARTED, ENDED, gate()], "gate", "gate"),
+        ([STARTED, ENDED, gate(), GateAnswered(choice="continue")], "ready", "running"),
+        ([STARTED, ENDED, WAIT], "waiting", "waiting"),
+        ([STARTED, ENDED, Finished()], "completed", "completed"),
+        ([STARTED, ENDED, gate(), Cancelled()], "cancelled", "cancelled"),
+    ],
+)
+def test_one_word_for_where_a_task_stands(records: list[Record], without_a_runner: str, with_one: str) -> None:
+    assert condition_of(progress(*records), running=False) == without_a_runner
+    assert condition_of(progress(*records), running=True) == with_one
+
+
+def test_a_task_without_a_journal_is_new() -> None:
+    assert condition_of(Progress(), running=False) == "new"
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        (gate(), "your review of one"),
+        (gate("question", "Which\n DB?\x1b[2J"), "your answer: Which DB?"),
+        (gate("failed", "The agent failed."), "you: The agent failed."),
+        (WAIT, "CI (3m 00s left)"),
+        (STARTED, ""),
+    ],
+)
+def test_what_it_waits_for(record: Record, words: str) -> None:
+    assert waits_for(progress(record), NOW) == words
+
+
+def test_where_it_is_or_why_that_cannot_be_said() -> None:
+    phase = {"id": "one", "name": "First", "emoji": "🔍", "brief": "-"}
+    definitions = {"w": parse_workflow("w", {"name": "Work", "phases": [phase, {**phase, "id": "two"}]})}
+    assert where(progress(), definitions) == "Work > 🔍 First [1/2]"
+    assert where(progress(), {}) == "the workflow changed: the workflow 'w' is not there"
+    other = {"w": parse_workflow("w", {"name": "Work", "phases": [{**phase, "id": "other"}]})}
+    assert where(progress(), other).startswith("the workflow changed: ")
+
+
+def test_everything_known_is_a_line_and_nothing_else_is() -> None:
+    assert status_lines(Status("docs/tasks/one", "new")) == ["Task:      docs/tasks/one", "State:     new"]
+    full = Status(
+        task="docs/tasks/one",
+        condition="gate",
+        phase="plan",
+        run=2,
+        iteration=7,
+        seconds=7500,
+        usage=Usage(turns=31, toolCalls=44, input=3000, output=2100, cacheRead=235_000, cost=1.2, model="m"),
+        waits_for="your review of plan",
+        note="done",
+        runner="pid 7 on here, for 3s",
+        steering=2,
+        sessions=[{"iteration": 7, "phase": "plan", "seconds": 65, "ending": "crashed", "cause": "exit code 1"}],
+        answer_with=["  pi-marathon approve docs/tasks/one"],
+        resume="pi-marathon --task docs/tasks/one",
+    )
+    assert status_lines(full) == [
+        "Task:      docs/tasks/one",
+        "State:     gate",
+        "Phase:     plan",
+        "Run:       2, iteration 7",
+        "Worked:    2h 05m",
+        "Used:      $1.20, 240.1k tokens (3.0k in, 2.1k out, 235.0k cached), 31 turns, 44 tool calls, m",
+        "Waits for: your review of plan",
+        "Note:      done",
+        "Runner:    pid 7 on here, for 3s",
+        "Steering:  2 message(s) for the next session",
+        "Sessions:",
+        "     7  plan           1m 05s  crashed  exit code 1",
+        "Answer with:",
+        "  pi-marathon approve docs/tasks/one",
+        "Go on:     pi-marathon --task docs/tasks/one",
+    ]
+
+
+def test_no_line_carries_anything_a_terminal_acts_on() -> None:
+    hostile = "x\x1b[2J\x1b]0;t\x07\x9b5n\r\x08"
+    session = {"iteration": 1, "phase": hostile, "seconds": 1, "ending": hostile, "cause": hostile}
+    status = Status(
+        hostile, hostile, note=hostile, breadcrumb=hostile, waits_for=hostile, resume=hostile, sessions=[session]
+    )
+    assert all(line.isprintable() for line in status_lines(status))
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {},
+        {"iteration": None, "phase": None, "seconds": None, "ending": None, "usage": None},
+        {"iteration": "one", "phase": ["plan"], "seconds": "long", "ending": {}, "cause": 7, "usage": []},
+        {"iteration": 1.5, "phase": 3, "seconds": float("nan"), "usage": {"cost": "much"}},
+        {"seconds": float("inf"), "usage": {"cost": True}},
+        {"iteration": [], "phase": {}, "seconds": -5},
+    ],
+)
+def test_a_session_record_somebody_spoiled_is_still_a_line(facts: dict[str, Any]) -> None:
+    (line,) = session_line(facts).splitlines()
+    assert line.startswith("  ")
