@@ -15,8 +15,9 @@ class Counts:
     warm_up: int  # sessions before memory is looked at first
     marathon: int  # sessions until it is looked at last
     tasks: int  # in the long list
-    pi_sessions: int  # of a marathon with the real pi
-    pi_blocks: int  # a marathon with it and fresh starts of it take turns
+    pi_marathon: int  # sessions with the real pi, for the runner's share
+    pi_blocks: int  # marathons with it and fresh starts of it take turns
+    pi_sessions: int  # of a block
     pi_fresh: int  # starts of a block
     flood: int  # MB of its events
 
@@ -30,8 +31,9 @@ FULL = Counts(
     warm_up=50,
     marathon=1000,
     tasks=1000,
-    pi_sessions=12,
+    pi_marathon=30,
     pi_blocks=4,
+    pi_sessions=9,
     pi_fresh=6,
     flood=100,
 )
@@ -44,8 +46,9 @@ QUICK = Counts(
     warm_up=3,
     marathon=8,
     tasks=20,
-    pi_sessions=4,
+    pi_marathon=4,
     pi_blocks=1,
+    pi_sessions=4,
     pi_fresh=1,
     flood=4,
 )

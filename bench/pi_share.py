@@ -21,11 +21,11 @@ def measure(scratch: Scratch, counts: Counts) -> list[Row]:
     pi = installed(scratch)
     if pi is None:
         return []
-    with PiWorld(scratch, "pi-share", pi, counts.pi_sessions, _PAUSE) as world:
+    with PiWorld(scratch, "pi-share", pi, counts.pi_marathon, _PAUSE) as world:
         total = world.marathon()
         sessions, asked = world.seconds_in_sessions(), world.seconds_asked()
-    if len(sessions) != counts.pi_sessions:
-        raise RuntimeError(f"{len(sessions)} sessions instead of {counts.pi_sessions}")
+    if len(sessions) != counts.pi_marathon:
+        raise RuntimeError(f"{len(sessions)} sessions instead of {counts.pi_marathon}")
     own = total - sum(sessions) - asked
     scratch.notes.append(NOTE)
     about = f"{len(sessions)} sessions of {sum(sessions) / len(sessions):.1f} s"

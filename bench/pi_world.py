@@ -21,6 +21,7 @@ REAL = ROOT / "tests" / "real"
 MODULES = REAL / "node_modules"
 PACKAGE = MODULES / "@earendil-works" / "pi-coding-agent"
 EXTENSION = ROOT / "marathon" / "agents" / "pi" / "extension" / "marathon-loop.ts"
+LEFT_OUT = "The rows with the real pi were left out: tests/real has none, and npm is missing."
 FIXED_SESSIONS = 3  # research, plan and the result; the others are chunks
 
 # Notes when it began and ended wherever the runner only asks it something; otherwise it is pi and nothing else.
@@ -39,7 +40,8 @@ def installed(scratch: Scratch) -> list[str] | None:
     if not (PACKAGE / "package.json").exists():
         npm = shutil.which("npm")
         if npm is None:
-            scratch.notes.append("The rows with the real pi were left out: tests/real has none, and npm is missing.")
+            if LEFT_OUT not in scratch.notes:
+                scratch.notes.append(LEFT_OUT)
             return None
         subprocess.run([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=REAL, check=True)
     entry = json.loads((PACKAGE / "package.json").read_text())["bin"]["pi"]

@@ -15,8 +15,8 @@ import time
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
+from unicodedata import category
 
-from rich.cells import cell_len
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
@@ -143,12 +143,9 @@ class Glass:
         empty: list[dict[int, tuple[str, str]]] = [{}] * (ROWS - len(self._rows))
         for row in (self._rows + empty)[-ROWS:]:
             shown: list[tuple[str, str]] = []
-            end = 0
             for column, cell in sorted(row.items()):
-                if column >= end:  # else a sign wider than its cell lies over it
-                    shown += [(" ", "")] * (column - end) + [cell]
-                    end = column + cell_len(cell[0])
-            runs = groupby(shown, key=lambda cell: (cell[1], cell_len(cell[0]) > 1))
+                shown += [(" ", "")] * (column - sum(cells(character) for character, _ in shown)) + [cell]
+            runs = groupby(shown, key=lambda cell: (cell[1], _is_sign(cell[0])))
             yield Text.assemble(*(_run("".join(text for text, _ in run), *key) for key, run in runs))
 
     def _put(self, character: str) -> None:
@@ -179,11 +176,15 @@ class Glass:
                 raise AssertionError(f"the pictures do not know CSI {codes}{command}")
 
 
-def _run(text: str, style: str, wide: bool) -> Text:
+def _is_sign(character: str) -> bool:
+    """One that may be wider than a letter of the viewer's font; the lines of frames are not."""
+    return cells(character) > 1 or (category(character) == "So" and not "\u2500" <= character <= "\u257f")
+
+
+def _run(text: str, style: str, sign: bool) -> Text:
+    """Signs, and the spaces a run begins with, are spans: so rich places what follows them, and not the viewer."""
     run = Text.from_ansi(style + text, end="")
-    # Spans, so that rich gives them a place of their own: in one run with the rest a wide character would count as
-    # one cell, and some viewers drop the spaces a run begins with.
-    run.stylize("not blink", 0, len(text) if wide else len(text) - len(text.lstrip(" ")))
+    run.stylize("not blink", 0, len(text) if sign else len(text) - len(text.lstrip(" ")))
     return run
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from marathon.cli.verdict import resume_command
 from marathon.core.decide import phase_ids
-from marathon.core.journal import fold
-from marathon.core.state import StateInvalid
+from marathon.core.journal import Progress, fold
+from marathon.core.names import StateInvalid
 from marathon.disk.journal import read_journal
 from marathon.disk.lock import holder_of
 from marathon.disk.task import Task
@@ -53,18 +54,38 @@ def look_at(shown: Path, sessions: int) -> Status:
 def row_of(folder: Path) -> Status:
     """The little that `list` tells; reads as few files as it can."""
     task = Task(folder)
+    running = holder_of(task.lock_path) is not None
+    known = None if running else task.summary()
+    if known is not None:
+        return _as_row(folder, known)
     progress = fold(read_journal(task.journal_path))
     if not progress.workflow:
         return Status(task=str(folder), condition=_untouched(task))
-    running = holder_of(task.lock_path) is not None
-    condition = condition_of(progress, running)
+    return _as_row(folder, summary_of(progress, running=running))
+
+
+def summary_of(progress: Progress, *, running: bool = False) -> dict[str, Any]:
+    """The few facts of `list`; the runner leaves them beside the journal, so that a long list needs no long reading."""
+    return {
+        "condition": condition_of(progress, running),
+        "phase": progress.phase,
+        "run": progress.run,
+        "iteration": progress.iteration,
+        "seconds": progress.seconds,
+    }
+
+
+def _as_row(folder: Path, facts: dict[str, Any]) -> Status:
+    def number(name: str) -> Any:
+        return facts[name] if type(facts.get(name)) in (int, float) else 0
+
     return Status(
         task=str(folder),
-        condition=condition,
-        phase=progress.phase,
-        run=progress.run,
-        iteration=progress.iteration,
-        seconds=progress.seconds,
+        condition=str(facts.get("condition", "?")),
+        phase=str(facts.get("phase", "")),
+        run=number("run"),
+        iteration=number("iteration"),
+        seconds=number("seconds"),
     )
 
 

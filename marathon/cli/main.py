@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
@@ -161,12 +162,13 @@ def _guarded(args: list[str]) -> int:
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.ClickException as error:
-        error.show()
+        with contextlib.suppress(OSError):
+            error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return 130
     except MarathonError as error:
-        click.echo(f"pi-marathon: {error}", err=True)
+        _complain(str(error))
         return error.exit_code
     except SystemExit as end:
         # Whoever read our output has gone (status | head): click puts something deaf in its place and fails.
@@ -175,15 +177,19 @@ def _guarded(args: list[str]) -> int:
         return end.code if isinstance(end.code, int) else 1
     except OSError as error:
         about = f" ({error.filename})" if error.filename else ""
-        click.echo(f"pi-marathon: The system refused: {error.strerror or error}{about}. The state is saved.", err=True)
+        _complain(f"The system refused: {error.strerror or error}{about}. The state is saved.")
         return 1
     except Exception:
         from marathon.cli.crash import keep_traceback
 
-        click.echo(
-            f"pi-marathon: something went wrong inside; the state is saved. Details: {keep_traceback()}", err=True
-        )
+        _complain(f"something went wrong inside; the state is saved. Details: {keep_traceback()}")
         return 1
+
+
+def _complain(text: str) -> None:
+    """One sentence; where nobody is left to read it, the exit code still tells."""
+    with contextlib.suppress(OSError):
+        click.echo(f"pi-marathon: {text}", err=True)
 
 
 def _let_go_of_output() -> None:

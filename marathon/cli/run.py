@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+import signal
 import sys
 import time
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from typing import Any
 from marathon.agents.base import Agent
 from marathon.agents.table import find_agent
 from marathon.cli.arguments import message_text, seconds_of, task_path
+from marathon.cli.look import summary_of
 from marathon.core.events import Event, Sink, Told
 from marathon.core.limits import Limits
 from marathon.core.workflow import Definitions
@@ -23,6 +25,7 @@ from marathon.disk.eventlog import EventLog
 from marathon.disk.mailbox import Mailbox, states_folder, sweep
 from marathon.disk.task import Task
 from marathon.disk.workflows import load_workflows
+from marathon.errors import MarathonError
 from marathon.process.signals import Interrupted, Signals
 from marathon.process.terminal import interactive, on_terminal
 from marathon.review.desk import Desk, NoTerminal, TerminalDesk
@@ -73,7 +76,8 @@ def run_task(options: Mapping[str, Any], agent_args: tuple[str, ...]) -> int:
             return 128 + end.signum
         except EOFError:
             emit(Told(f"No answer; the gate stays open. To go on: {order.resume}"))
-            return WAITS_FOR_HUMAN
+            # A closed window is told by a signal and by the end of input; the signal is what it was.
+            return 128 + signal.SIGHUP if signals.pending(signal.SIGHUP) else WAITS_FOR_HUMAN
 
 
 def _order(options: Mapping[str, Any], agent_args: tuple[str, ...]) -> Order:
@@ -111,6 +115,7 @@ def _marathon(order: Order, signals: Signals, emit: Sink, cleanup: contextlib.Ex
     cleanup.callback(mailbox.remove)
     ledger = Ledger(task, _clock)
     cleanup.callback(ledger.close)
+    cleanup.callback(_leave_summary, task, ledger)
     cleanup.callback(order.agent.close)
     if not ledger.progress.workflow:
         begin(task, ledger, order.definitions, order.workflow, _clock)
@@ -160,6 +165,12 @@ def resume_command(options: Mapping[str, Any], agent_args: tuple[str, ...]) -> s
     if agent_args:
         words += ["--", *agent_args]
     return shlex.join(words)
+
+
+def _leave_summary(task: Task, ledger: Ledger) -> None:
+    """Only a convenience: a task that was removed, or a full disk, has better things to complain about."""
+    with contextlib.suppress(OSError, MarathonError):
+        task.write_summary(summary_of(ledger.progress))
 
 
 def _clock() -> datetime:

@@ -7,8 +7,8 @@ from typing import Literal
 
 from marathon.core.journal import CUT_SHORT, Progress
 from marathon.core.limits import Limits, limit_reached, retry_delay
+from marathon.core.names import DONE
 from marathon.core.records import GateKind, GateOpened, SessionEnded, WaitStarted
-from marathon.core.state import DONE
 from marathon.core.text import duration
 from marathon.core.workflow import (
     Definitions,

@@ -15,6 +15,7 @@ from marathon.core.records import (
     GateOpened,
     HumanMark,
     Moved,
+    Proposal,
     Record,
     RestartBegun,
     RunStarted,
@@ -187,8 +188,8 @@ def _begun(now: Progress, record: Begun) -> Progress:
 
 def _adopted_end(record: Begun) -> SessionEnded:
     """An adopted task whose phase is complete is judged as if its session had just ended."""
-    proposal = {"state": "paused", "phase": record.phase, "note": record.note}
-    return SessionEnded.model_validate({"ending": "ended", "proposal": proposal, "output": "fresh"})
+    proposal = Proposal(state="paused", phase=record.phase, note=record.note)
+    return SessionEnded(ending="ended", proposal=proposal, output="fresh")
 
 
 def _session_started(now: Progress, record: SessionStarted) -> Progress:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from marathon.core.journal import Answer
-from marathon.core.state import DONE
+from marathon.core.names import DONE
 from marathon.core.text import quoted
 from marathon.core.workflow import Phase
 

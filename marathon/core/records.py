@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import json
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
-
-from marathon.core.state import StateName
+from marathon.core.names import StateName
+from marathon.core.shape import Unshaped, build
 
 GateKind = Literal[
     "review",  # a phase is complete and its workflow wants a human to look
@@ -25,13 +26,17 @@ Ending = Literal["ended", "crashed", "timeout", "left", "interrupted", "stopped"
 Choice = Literal["continue", "redo", "loop", "answer"]
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
+@dataclass(frozen=True, kw_only=True)
+class _Record:
     n: int = 0
     at: str = ""
 
+    def to_json(self) -> str:
+        """The record as its line in the journal."""
+        return json.dumps(asdict(self), ensure_ascii=False)
 
+
+@dataclass(frozen=True, kw_only=True)
 class Begun(_Record):
     """The first record: a new task, or one adopted as it stood."""
 
@@ -46,6 +51,7 @@ class Begun(_Record):
     note: str | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
 class Torn(_Record):
     """The line before this one was cut off by a crash and does not count."""
 
@@ -53,15 +59,15 @@ class Torn(_Record):
     bytes: int
 
 
-class HumanMark(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class HumanMark:
     """How far human.md had been handed to an agent: the size, and a digest of what lies before it."""
-
-    model_config = ConfigDict(frozen=True)
 
     size: int = 0
     digest: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
 class SessionStarted(_Record):
     type: Literal["session_started"] = "session_started"
     iteration: int
@@ -69,25 +75,23 @@ class SessionStarted(_Record):
     agent: str
     runner: str = ""
     output_mark: str | None = None
-    human: HumanMark = HumanMark()
-    steer: list[str] = []
-    guidance: list[str] = []
+    human: HumanMark = field(default_factory=HumanMark)
+    steer: list[str] = field(default_factory=list)
+    guidance: list[str] = field(default_factory=list)
 
 
-class Proposal(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
     """What STATE.json said when the session was over."""
-
-    model_config = ConfigDict(frozen=True)
 
     state: StateName
     phase: str
     note: str | None = None
 
 
-class Usage(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class Usage:
     """What a session used, as far as its agent tells."""
-
-    model_config = ConfigDict(frozen=True)
 
     input: int = 0
     output: int = 0
@@ -104,17 +108,18 @@ class Usage(BaseModel):
 
     def plus(self, other: Usage) -> Usage:
         """Both together; the model is the later one's."""
-        sums = {name: value + getattr(other, name) for name, value in self if name != "model"}
+        counted = [each.name for each in fields(self) if each.name != "model"]
+        sums = {name: getattr(self, name) + getattr(other, name) for name in counted}
         return Usage(**sums, model=other.model or self.model)
 
 
-class WaitAsked(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
+@dataclass(frozen=True, kw_only=True)
+class WaitAsked:
     seconds: float
     reason: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
 class SessionEnded(_Record):
     type: Literal["session_ended"] = "session_ended"
     ending: Ending
@@ -130,9 +135,10 @@ class SessionEnded(_Record):
     stopReason: str = ""
     permanent: bool = False  # trying again cannot help
     retry_after: float | None = None  # the provider's word on when it can
-    steered: list[str] = []  # messages that reached the agent while it worked
+    steered: list[str] = field(default_factory=list)  # messages that reached the agent while it worked
 
 
+@dataclass(frozen=True, kw_only=True)
 class GateOpened(_Record):
     """A gate, with the token a verdict must name: no file written before it opened can answer it."""
 
@@ -145,6 +151,7 @@ class GateOpened(_Record):
     onward: Literal["next", "again"] = "again"
 
 
+@dataclass(frozen=True, kw_only=True)
 class GateAnswered(_Record):
     """The verdict, with the human's words: they are safe here before they are added to human.md (`base` bytes long)."""
 
@@ -157,12 +164,14 @@ class GateAnswered(_Record):
     by: Literal["terminal", "command", "auto"] = "terminal"
 
 
+@dataclass(frozen=True, kw_only=True)
 class FeedbackWritten(_Record):
     """The words of the last verdict stand in human.md."""
 
     type: Literal["feedback_written"] = "feedback_written"
 
 
+@dataclass(frozen=True, kw_only=True)
 class Moved(_Record):
     """The runner moved the task to another phase (or the same one once more: a new round of it)."""
 
@@ -172,6 +181,7 @@ class Moved(_Record):
     phase: str
 
 
+@dataclass(frozen=True, kw_only=True)
 class WaitStarted(_Record):
     """A wait with its deadline, on the wall clock and on the clock of this boot."""
 
@@ -184,11 +194,13 @@ class WaitStarted(_Record):
     until_boot: float = 0
 
 
+@dataclass(frozen=True, kw_only=True)
 class WaitEnded(_Record):
     type: Literal["wait_ended"] = "wait_ended"
     early: bool = False
 
 
+@dataclass(frozen=True, kw_only=True)
 class SteerTaken(_Record):
     """A message out of the inbox; its file may go once this is on disk."""
 
@@ -197,6 +209,7 @@ class SteerTaken(_Record):
     text: str
 
 
+@dataclass(frozen=True, kw_only=True)
 class RestartBegun(_Record):
     """A restart with feedback: what is to be renamed to what, written before anything is touched."""
 
@@ -207,6 +220,7 @@ class RestartBegun(_Record):
     base: int
 
 
+@dataclass(frozen=True, kw_only=True)
 class RunStarted(_Record):
     type: Literal["run_started"] = "run_started"
     run: int
@@ -214,14 +228,17 @@ class RunStarted(_Record):
     phase: str
 
 
+@dataclass(frozen=True, kw_only=True)
 class Finished(_Record):
     type: Literal["finished"] = "finished"
 
 
+@dataclass(frozen=True, kw_only=True)
 class Cancelled(_Record):
     type: Literal["cancelled"] = "cancelled"
 
 
+@dataclass(frozen=True, kw_only=True)
 class Remark(_Record):
     """Something worth keeping that changes nothing."""
 
@@ -248,9 +265,17 @@ Record = (
     | Remark
 )
 
-_ADAPTER: TypeAdapter[Record] = TypeAdapter(Annotated[Record, Field(discriminator="type")])
+_KINDS: dict[Any, Any] = {kind.type: kind for kind in get_args(Record)}
 
 
 def parse_record(line: bytes) -> Record:
-    """One line of the journal; a pydantic ValidationError (a ValueError) if it is not a record."""
-    return _ADAPTER.validate_json(line)
+    """One line of the journal; a ValueError if it is not a record."""
+    try:
+        raw = json.loads(line)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    kind = _KINDS.get(raw.get("type")) if isinstance(raw, dict) and isinstance(raw.get("type"), str) else None
+    if kind is None:
+        raise Unshaped("there is no such record", "type")
+    record: Record = build(kind, raw)
+    return record

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from datetime import UTC, datetime
-from typing import Any, Literal
+from datetime import datetime
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from marathon.core.names import StateInvalid, StateName, utc
+
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 100
-DONE = "done"
-
-StateName = Literal["running", "paused", "completed"]
-
-
-class StateInvalid(ValueError):
-    """STATE.json cannot be read as a proposal; str() names the field or what is wrong with the bytes."""
 
 
 class TaskState(BaseModel):
@@ -47,11 +42,6 @@ class TaskState(BaseModel):
 
     def to_bytes(self) -> bytes:
         return (json.dumps(self.model_dump(), indent=2, ensure_ascii=False) + "\n").encode()
-
-
-def utc(moment: datetime) -> str:
-    """ISO-8601 in UTC with a Z, to the second."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def parse_state(data: bytes) -> TaskState:

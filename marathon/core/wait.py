@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from marathon.core.records import WaitStarted
 
@@ -16,9 +17,15 @@ class Now:
     since_boot: float
 
 
-def wait_record(kind: str, seconds: float, reason: str, now: Now) -> WaitStarted:
-    fields = {"kind": kind, "seconds": seconds, "reason": reason, "until": now.wall + seconds}
-    return WaitStarted.model_validate({**fields, "boot": now.boot, "until_boot": now.since_boot + seconds})
+def wait_record(kind: Literal["agent", "retry"], seconds: float, reason: str, now: Now) -> WaitStarted:
+    return WaitStarted(
+        kind=kind,
+        seconds=seconds,
+        reason=reason,
+        until=now.wall + seconds,
+        boot=now.boot,
+        until_boot=now.since_boot + seconds,
+    )
 
 
 def left(wait: WaitStarted, now: Now) -> float:
@@ -31,5 +38,4 @@ def left(wait: WaitStarted, now: Now) -> float:
 def carried_over(wait: WaitStarted, now: Now) -> WaitStarted:
     """A wait of another boot on the clock of this one: from here on, setting the wall clock changes nothing."""
     remaining = left(wait, now)
-    until = {"until": now.wall + remaining, "boot": now.boot, "until_boot": now.since_boot + remaining}
-    return wait.model_copy(update=until)
+    return replace(wait, until=now.wall + remaining, boot=now.boot, until_boot=now.since_boot + remaining)

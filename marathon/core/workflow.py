@@ -5,97 +5,87 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Discriminator,
-    Field,
-    StringConstraints,
-    Tag,
-    TypeAdapter,
-    ValidationError,
-    model_validator,
-)
-
+from marathon.core.shape import Check, Unshaped, build
 from marathon.core.text import clean
-
-Identifier = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
-# A plain file name in the task directory; names the runner keeps for itself are refused in Phase below.
-FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9 _.-]{0,99}$")]
-
-
-def _shows_on_one_line(value: str) -> str:
-    if clean(value) != value or "\n" in value or "\t" in value:
-        raise ValueError("it holds control characters")
-    return value
-
-
-Shown = Annotated[str, AfterValidator(_shows_on_one_line)]
 
 _RESERVED_IDS = {"done"}
 _RESERVED_FILES = {"STATE.json", "instructions.md", "human.md"}
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+def _like(pattern: str, what: str) -> Check:
+    def check(value: str) -> None:
+        if not re.fullmatch(pattern, value):
+            raise ValueError(f"it is not {what}")
+
+    return check
 
 
-class Phase(_Strict):
+def _shows_on_one_line(value: str) -> None:
+    if clean(value) != value or "\n" in value or "\t" in value:
+        raise ValueError("it holds control characters")
+
+
+def _is_named(value: str) -> None:
+    if not 0 < len(value) <= 100:
+        raise ValueError("it has to have 1 to 100 characters")
+
+
+def _is_written(value: str) -> None:
+    if not value:
+        raise ValueError("it is empty")
+
+
+Identifier = Annotated[str, _like(r"[a-z0-9][a-z0-9_-]{0,63}", "a name of small letters, digits, - and _")]
+# A plain file name in the task directory; names the runner keeps for itself are refused in Phase below.
+FileName = Annotated[str, _like(r"[A-Za-z0-9][A-Za-z0-9 _.-]{0,99}", "a plain file name")]
+Shown = Annotated[str, _shows_on_one_line]
+Name = Annotated[str, _shows_on_one_line, _is_named]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phase:
     """One concrete phase: what a session in it is told, reads and leaves behind."""
 
     id: Identifier
-    name: Shown = Field(min_length=1, max_length=100)
+    name: Name
     emoji: Shown = ""
-    brief: str = Field(min_length=1)
+    brief: Annotated[str, _is_written]
     reads: tuple[FileName, ...] = ()
     output: FileName | None = None
     gate: bool = False
     repeats: bool = False
 
-    @model_validator(mode="after")
-    def _names_are_free(self) -> Phase:
+    def __post_init__(self) -> None:
         if self.id in _RESERVED_IDS:
             raise ValueError(f"the phase id '{self.id}' is reserved")
         if self.output in _RESERVED_FILES:
             raise ValueError(f"the output file '{self.output}' is reserved")
-        return self
 
 
-class Reference(_Strict):
+@dataclass(frozen=True, kw_only=True)
+class Reference:
     """A phase that is another workflow."""
 
     workflow: Identifier
 
 
-def _kind_of_entry(value: Any) -> str:
-    """Which of the two an entry is meant to be, so that only its own mistakes are named."""
-    refers = isinstance(value, Reference) or (isinstance(value, Mapping) and "workflow" in value)
-    return "Reference" if refers else "Phase"
-
-
-Entry = Annotated[
-    Annotated[Phase, Tag("Phase")] | Annotated[Reference, Tag("Reference")], Discriminator(_kind_of_entry)
-]
-
-
-class Workflow(_Strict):
+@dataclass(frozen=True, kw_only=True)
+class Workflow:
     """An ordered list of phases and references under a key."""
 
     key: Identifier
-    name: Shown = Field(min_length=1, max_length=100)
+    name: Name
     loopable: bool = True
-    phases: tuple[Entry, ...] = Field(min_length=1)
+    phases: Annotated[tuple[Phase | Reference, ...], _is_written]
 
-    @model_validator(mode="after")
-    def _ids_are_unique(self) -> Workflow:
+    def __post_init__(self) -> None:
         ids = [entry.id for entry in self.phases if isinstance(entry, Phase)]
         twice = sorted({one for one in ids if ids.count(one) > 1})
         if twice:
             raise ValueError(f"phase id '{twice[0]}' is there twice")
-        return self
 
 
 Definitions = Mapping[str, Workflow]
@@ -123,26 +113,13 @@ class WorkflowInvalid(ValueError):
 
 
 def parse_workflow(key: str, raw: Mapping[str, Any]) -> Workflow:
-    """A workflow from its TOML table; lists become tuples so that the model can be frozen and strict."""
+    """A workflow from its TOML table."""
     if raw.get("key", key) != key:
         raise WorkflowInvalid(f"key: it has to be '{key}', like its folder")
     try:
-        return _WORKFLOW.validate_python({**_tuples(raw), "key": key})
-    except RecursionError as error:
-        raise WorkflowInvalid("it is nested too deeply") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"] if part not in ("Phase", "Reference"))
-        raise WorkflowInvalid(f"{where}: {first['msg']}" if where else first["msg"]) from error
-
-
-_WORKFLOW = TypeAdapter(Workflow)
-
-
-def _tuples(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _tuples(item) for name, item in value.items()}
-    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+        return build(Workflow, {**raw, "key": key}, strict=True)
+    except Unshaped as error:
+        raise WorkflowInvalid(str(error)) from error
 
 
 def sound(found: Definitions, refused: Mapping[str, str] | None = None) -> tuple[dict[str, Workflow], dict[str, str]]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
+from marathon.core.names import utc
 from marathon.core.records import Record, Torn, parse_record
-from marathon.core.state import utc
 from marathon.disk.files import PRIVATE_FILE, disk_errors, read_regular, sync_directory, write_all
 from marathon.errors import TaskInvalid
 
@@ -80,8 +81,8 @@ class Journal:
         os.close(self._fd)
 
     def _write(self, before: bytes, record: Record) -> Record:
-        stamped = record.model_copy(update={"n": self._last + 1, "at": utc(self._clock())})
-        line = before + stamped.model_dump_json(exclude_defaults=False).encode() + b"\n"
+        stamped = replace(record, n=self._last + 1, at=utc(self._clock()))
+        line = before + stamped.to_json().encode("utf-8", "replace") + b"\n"
         with disk_errors("append to", self._path):
             size = os.fstat(self._fd).st_size
             try:

@@ -10,10 +10,10 @@ import shutil
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from marathon.core.names import StateInvalid
 from marathon.core.records import HumanMark
-from marathon.core.state import MAX_BYTES, StateInvalid, TaskState, parse_state
 from marathon.disk.files import (
     SHARED_FILE,
     append_durable,
@@ -26,6 +26,9 @@ from marathon.disk.files import (
 )
 from marathon.disk.inbox import Inbox
 from marathon.errors import TaskInvalid
+
+if TYPE_CHECKING:
+    from marathon.core.state import TaskState
 
 INSTRUCTIONS = "instructions.md"
 STATE = "STATE.json"
@@ -84,6 +87,8 @@ class Task:
 
     def read_state(self) -> TaskState | None:
         """What STATE.json says, None if it is not there, StateInvalid if it cannot be trusted."""
+        from marathon.core.state import MAX_BYTES, parse_state
+
         try:
             data = read_regular(self.folder / STATE, MAX_BYTES)
         except OSError as error:
@@ -189,6 +194,20 @@ class Task:
                 with contextlib.suppress(OSError, ValueError):
                     found.append(json.loads(path.read_bytes()))
         return [facts for facts in found if isinstance(facts, dict)]
+
+    def write_summary(self, facts: dict[str, Any]) -> None:
+        """What `list` tells of a task at rest, good for exactly this journal."""
+        size = self.journal_path.stat().st_size
+        write_atomic(self.own / "summary.json", json.dumps({**facts, "journal": size}).encode(), durable=False)
+
+    def summary(self) -> dict[str, Any] | None:
+        """The summary, unless the journal has grown since."""
+        try:
+            facts = json.loads((self.own / "summary.json").read_bytes())
+            current = facts["journal"] == self.journal_path.stat().st_size
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+            return None
+        return facts if current else None
 
     def exists(self) -> bool:
         return self.folder.is_dir()

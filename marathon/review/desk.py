@@ -9,6 +9,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import termios
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
@@ -56,6 +57,12 @@ class TerminalDesk:
         self._draft = draft
 
     def ask(self, view: GateView, elsewhere: Callable[[], Reply | None]) -> Reply | None:
+        try:
+            return self._ask(view, elsewhere)
+        except (OSError, termios.error) as gone:  # the window was closed: that is no answer
+            raise EOFError from gone
+
+    def _ask(self, view: GateView, elsewhere: Callable[[], Reply | None]) -> Reply | None:
         keys = "\n".join([RULE, "Options:", *map(str, options(view))])
         shown = clean("\n".join([*describe(view), "", keys]))
         cancel_pending = False

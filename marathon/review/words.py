@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import signal
 import termios
@@ -85,6 +84,8 @@ def _ask_plainly(question: str, earlier: str, draft: Path, signals: Signals) -> 
 
 def _end_on_signals(prompt: Application[Any], signals: Signals) -> list[int]:
     """Ends the prompt from within its own event loop: an exception out of a signal handler would be lost in there."""
+    import asyncio  # only where somebody is asked: it takes a while to load
+
     caught: list[int] = []
 
     def obey() -> None:

@@ -11,8 +11,8 @@ from marathon.core.decide import Finish, Gate, Halt, Move, RunSession, Wait, nex
 from marathon.core.events import Told
 from marathon.core.journal import Progress
 from marathon.core.limits import Limits
+from marathon.core.names import DONE
 from marathon.core.records import Finished, Moved
-from marathon.core.state import DONE
 from marathon.core.text import duration
 from marathon.core.workflow import WorkflowInvalid, current
 from marathon.disk.mailbox import mailbox_of

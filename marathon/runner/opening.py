@@ -10,8 +10,9 @@ from datetime import datetime
 from pathlib import Path
 
 from marathon.core.events import Sink, Told
+from marathon.core.names import DONE, StateInvalid
 from marathon.core.records import Begun, FeedbackWritten, RestartBegun, RunStarted
-from marathon.core.state import DONE, StateInvalid, TaskState
+from marathon.core.state import TaskState
 from marathon.core.text import clean, one_line
 from marathon.core.workflow import Definitions, Phase, enter, locate, places
 from marathon.core.workflow import Path as PhasePath

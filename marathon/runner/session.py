@@ -7,7 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -16,9 +16,10 @@ from marathon.agents.base import Agent, Host, Outcome
 from marathon.core.decide import RunSession, phase_ids
 from marathon.core.events import SessionBegan, SessionOver, Sink, Told
 from marathon.core.journal import Progress, Steer
+from marathon.core.names import DONE, StateInvalid, utc
 from marathon.core.prompt import Briefing, build_prompt
 from marathon.core.records import Proposal, Record, SessionEnded, SessionStarted, SteerTaken, Usage, WaitAsked
-from marathon.core.state import DONE, StateInvalid, TaskState, utc
+from marathon.core.state import TaskState
 from marathon.core.text import clean
 from marathon.core.wait import Now
 from marathon.core.workflow import Definitions, Phase, advance, current
@@ -156,7 +157,7 @@ def observe(
         "agent": shop.agent.name,
         "startedAt": utc(began) if began else None,
         "endedAt": utc(shop.clock()),
-        **ended.model_dump(exclude={"n", "at", "type"}),
+        **{name: value for name, value in asdict(ended).items() if name not in ("n", "at", "type")},
     }
     shop.task.write_iteration(progress.run, progress.iteration, facts)
     progress = shop.record(ended)

@@ -137,12 +137,14 @@ class Screen:
             self._redraw(f"{head} │ iteration {session.iteration} │ {elapsed} │ {self._last_line}".rstrip(" │"))
 
     def _waiting(self, event: Waiting) -> None:
+        reason, left = f"⏳ {one_line(event.reason, 120)}", f" │ {duration(event.left)} left"
         hint = " (any key: go on now)" if event.skippable else ""
-        left = f" │ {duration(event.left)} left{hint}"
-        if self._live:  # in a narrow window rather less of the reason
-            self._redraw(f"⏳ {fit(one_line(event.reason, 120), max(12, width() - len(left) - 5))}{left}")
+        if self._live:
+            if len(reason + left + hint) > width() - 2:  # in a narrow window the time counts most
+                hint, reason = "", fit(reason, width() - len(left) - 1)
+            self._redraw(reason + left + hint)
         elif event.first:
-            self._line(f"⏳ {one_line(event.reason, 120)}{left}")
+            self._line(reason + left + hint)
 
     def _ring(self, text: str) -> None:
         if self._notify and self._live:

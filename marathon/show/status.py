@@ -34,7 +34,7 @@ class Status:
     resume: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        return {**asdict(self), "usage": self.usage.model_dump()}
+        return asdict(self)
 
 
 def condition_of(progress: Progress, running: bool) -> str:

@@ -107,13 +107,17 @@ def test_the_time_a_provider_states_is_waited_for(message: str, seconds: float |
     assert failure_of(message).wait(1_000_000.0) == (None if seconds is None else pytest.approx(seconds))
 
 
-@pytest.mark.parametrize(("key", "ahead", "waits"), [("resets_at", 90, 90), ("reset_at", 5, 5), ("resets_at", -1, None)])
+@pytest.mark.parametrize(
+    ("key", "ahead", "waits"), [("resets_at", 90, 90), ("reset_at", 5, 5), ("resets_at", -1, None)]
+)
 def test_a_stated_moment_is_waited_for_unless_it_is_over(key: str, ahead: float, waits: float | None) -> None:
     now = 1_790_000_000.0
     assert failure_of(error(429, **{key: now + ahead})).wait(now) == waits
 
 
-@pytest.mark.parametrize("failure", [Failure("x", reset=1e9), Failure("x", reset=float("inf")), Failure("x", reset_at=1e12)])
+@pytest.mark.parametrize(
+    "failure", [Failure("x", reset=1e9), Failure("x", reset=float("inf")), Failure("x", reset_at=1e12)]
+)
 def test_nobody_is_made_to_wait_for_more_than_a_day(failure: Failure) -> None:
     assert failure.wait(0.0) == LONGEST_RESET
 

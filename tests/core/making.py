@@ -21,6 +21,7 @@ from marathon.core.records import (
     SessionEnded,
     SessionStarted,
 )
+from marathon.core.shape import build
 from marathon.core.workflow import Definitions, Workflow, parse_workflow, places
 from marathon.disk.workflows import BUILT_IN
 
@@ -68,7 +69,7 @@ def left(said: str | None = "running/research", **more: Any) -> SessionEnded:
     if said is not None:
         state, phase = said.split("/")
         more["proposal"] = {"state": state, "phase": phase, "note": "a note"}
-    return SessionEnded.model_validate({"ending": "ended", "output": "fresh", **more})
+    return build(SessionEnded, {"ending": "ended", "output": "fresh", **more})
 
 
 def mark(size: int) -> HumanMark:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from marathon.core.decide import Finish, Gate, Halt, Move, RunSession, Step, Wait, next_step
 from marathon.core.journal import Progress, fold
@@ -50,8 +50,8 @@ class Play:
         return current(self.definitions, self.progress.position)
 
     def record(self, record: Record) -> None:
-        stamped = record.model_copy(update={"n": len(self.records) + 1})
-        self.records.append(parse_record(stamped.model_dump_json().encode()))
+        stamped = replace(record, n=len(self.records) + 1)
+        self.records.append(parse_record(stamped.to_json().encode()))
 
     def steps(self) -> Iterator[Step]:
         """Every step before it is carried out."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -140,7 +141,7 @@ def test_every_journal_has_a_next_step_whatever_the_definitions_are_now(
     records: list[Record], limits: Limits, others: dict[str, Workflow]
 ) -> None:
     progress = fold([begun("research"), *records])
-    renamed = {"rpi": next(iter(others.values())).model_copy(update={"key": "rpi"}), **others}
+    renamed = {"rpi": replace(next(iter(others.values())), key="rpi"), **others}
     for definitions in (RPI, {}, others, renamed):
         step = next_step(progress, definitions, limits)
         assert not isinstance(step, Wait) or step.seconds >= 0

@@ -28,6 +28,7 @@ from marathon.core.records import (
     WaitStarted,
     parse_record,
 )
+from marathon.core.shape import build
 from marathon.core.workflow import Position, Segment
 from tests.core.making import RPI, after, begun, gate, left, mark, open_things, started, thorough, verdict
 from tests.core.strategies import any_record
@@ -40,7 +41,7 @@ RUN_2 = RunStarted(run=2, path=[("rpi", 0)], phase="research", at="2026-02-02T14
 
 
 def wait_record(**more: Any) -> WaitStarted:
-    return WaitStarted.model_validate({"kind": "agent", "seconds": 300, "reason": "CI", "until": 1300, **more})
+    return build(WaitStarted, {"kind": "agent", "seconds": 300, "reason": "CI", "until": 1300, **more})
 
 
 def test_a_new_task_stands_where_its_first_record_says() -> None:
@@ -426,7 +427,7 @@ def test_a_finished_and_a_cancelled_task_say_so() -> None:
 def test_a_journal_read_back_in_two_parts_amounts_to_the_same(records: list[Record], cut: int) -> None:
     """A runner that is killed and started again knows exactly what the first one knew."""
     whole = fold([begun("research"), *records])
-    again = fold(parse_record(record.model_dump_json().encode()) for record in [begun("research"), *records[:cut]])
+    again = fold(parse_record(record.to_json().encode()) for record in [begun("research"), *records[:cut]])
     for record in records[cut:]:
         again = apply(again, record)
     assert again == whole

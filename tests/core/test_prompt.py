@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 
 from marathon.agents.table import AGENTS
 from marathon.core.journal import Answer
+from marathon.core.names import DONE
 from marathon.core.prompt import Briefing, build_prompt
-from marathon.core.state import DONE, TaskState, parse_state
+from marathon.core.records import Begun
+from marathon.core.state import TaskState, parse_state
 from marathon.core.workflow import Phase, Workflow, advance, current, enter, places
 from tests.core.making import RPI, after, decide, in_words, left, library, thorough, workflow
 from tests.core.strategies import sound_definitions
@@ -218,7 +220,9 @@ def judged(state: TaskState, phase: Phase, definitions: dict[str, Workflow], key
     """What the runner makes of exactly this STATE.json, with the output written."""
     path, _ = places(definitions, key)[nth]
     records = after(phase.id, left(f"{state.state}/{state.phase}"), definitions=definitions, key=key)
-    records[0] = records[0].model_copy(update={"path": list(path)})
+    first = records[0]
+    assert isinstance(first, Begun)
+    records[0] = replace(first, path=list(path))
     return in_words(decide(records, definitions))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,8 @@ from tests.core.strategies import any_record
 @thorough
 @given(any_record(RPI, "rpi"), st.integers(0), st.text())
 def test_every_record_comes_back_from_its_line(record: Record, number: int, at: str) -> None:
-    stamped = record.model_copy(update={"n": number, "at": at})
-    line = stamped.model_dump_json().encode()
+    stamped = replace(record, n=number, at=at)
+    line = stamped.to_json().encode()
     assert b"\n" not in line
     assert parse_record(line + b"\n") == stamped
 
@@ -27,14 +28,14 @@ def test_every_record_comes_back_from_its_line(record: Record, number: int, at: 
 @thorough
 @given(any_record(RPI, "rpi"), st.dictionaries(st.text().map(lambda name: f"new-{name}"), st.text()))
 def test_fields_of_a_newer_runner_are_ignored(record: Record, unknown: dict[str, str]) -> None:
-    line = json.dumps({**unknown, **json.loads(record.model_dump_json())})
+    line = json.dumps({**unknown, **json.loads(record.to_json())})
     assert parse_record(line.encode()) == record
 
 
 def test_unknown_fields_further_in_are_ignored_too() -> None:
     start, end = started(human={"size": 3, "digest": "d"}), left(wait={"seconds": 60, "reason": "CI"})
     for record, inner in ((start, "human"), (end, "proposal"), (end, "wait")):
-        raw = json.loads(record.model_dump_json())
+        raw = json.loads(record.to_json())
         raw[inner]["invented"] = {"later": True}
         assert parse_record(json.dumps(raw).encode()) == record
 
@@ -78,14 +79,14 @@ def test_arbitrary_bytes_are_a_record_or_a_value_error(line: bytes) -> None:
 
 def test_every_cut_of_a_line_is_a_value_error() -> None:
     for record in (begun("research"), started(), left(), Torn(bytes=4)):
-        line = record.model_dump_json().encode()
+        line = record.to_json().encode()
         for length in range(len(line)):
             with pytest.raises(ValueError, match=r"."):
                 parse_record(line[:length])
 
 
 def test_records_cannot_be_changed() -> None:
-    with pytest.raises(ValueError, match="frozen"):
+    with pytest.raises(FrozenInstanceError):
         setattr(begun("research"), "phase", "plan")  # noqa: B010 (a type checker would not let it pass)
 
 
@@ -96,4 +97,4 @@ def test_nothing_comes_out_of_the_inbox_that_could_not_be_recorded(tmp_path: Pat
     for field in ("text", "to", "choice", "phase"):
         (tmp_path / f"{field}.json").write_text(json.dumps({"kind": "steer", field: "\ud800"}))
     (message,) = inbox.messages()
-    assert parse_record(SteerTaken(id=message.id, text=message.text).model_dump_json().encode())
+    assert parse_record(SteerTaken(id=message.id, text=message.text).to_json().encode())

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marathon.core.state import MAX_BYTES, MAX_DEPTH, StateInvalid, TaskState, parse_state, utc
+from marathon.core.names import StateInvalid, utc
+from marathon.core.state import MAX_BYTES, MAX_DEPTH, TaskState, parse_state
 from tests.core.making import thorough
 
 GOOD = {"state": "paused", "phase": "plan", "iteration": 3, "updatedAt": "2026-02-02T14:30:00Z", "note": "ready"}

@@ -107,7 +107,7 @@ def test_after_a_reboot_with_the_clock_set_back_a_day_a_wait_still_ends(world: W
     records: list[Record] = [*after("research", ended("running/research", wait={"seconds": 60})), asked]
     (world.task / "STATE.json").write_text('{"state": "running", "phase": "research", "iteration": 1}')
     (world.task / ".marathon").mkdir()
-    (world.task / ".marathon" / "journal.jsonl").write_text("".join(line.model_dump_json() + "\n" for line in records))
+    (world.task / ".marathon" / "journal.jsonl").write_text("".join(line.to_json() + "\n" for line in records))
     world.script(research())
     assert world.run().returncode == 3
     assert world.sessions() == 1

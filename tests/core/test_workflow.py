@@ -155,7 +155,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "phases that are no list": ({"phases": "a"}, "phases: "),
     "a phase that is no table": ({"phases": ["a"]}, "phases.0: "),
     "no name": ({"name": None}, "name: "),
-    "no brief": ({"phases": [{"id": "a", "name": "A"}]}, "phases.0.brief: Field required"),
+    "no brief": ({"phases": [{"id": "a", "name": "A"}]}, "phases.0.brief: it is missing"),
     "an output outside": ({"phases": [{**PHASE, "output": "../result.md"}]}, "phases.0.output: "),
     "an absolute output": ({"phases": [{**PHASE, "output": "/tmp/result.md"}]}, "phases.0.output: "),
     "a hidden output": ({"phases": [{**PHASE, "output": ".marathon"}]}, "phases.0.output: "),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -48,7 +49,7 @@ def test_records_come_back_numbered_stamped_and_as_they_were(path: Path) -> None
     again = append(path)
     assert [record.n for record in again] == [1, 2, 3]
     assert {record.at for record in again} == {"2026-02-02T14:30:00Z"}
-    assert [record.model_copy(update={"n": 0, "at": ""}) for record in again] == WRITTEN
+    assert [replace(record, n=0, at="") for record in again] == WRITTEN
     assert read_journal(path) == again
     assert append(path, Remark(text="more"))[-1].n == 4
 

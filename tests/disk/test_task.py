@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from marathon.core.names import StateInvalid
 from marathon.core.records import HumanMark
-from marathon.core.state import StateInvalid, TaskState
+from marathon.core.state import TaskState
 from marathon.disk.task import Task, create_task
 from marathon.errors import DiskFailed, TaskInvalid
 from tests.disk.tools import full_after, mode_of, umask

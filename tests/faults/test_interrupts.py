@@ -216,7 +216,7 @@ def test_a_full_screen_agent_killed_in_raw_mode_leaves_a_usable_terminal(world: 
         assert off in seen
     until(lambda: terminal.cooked() or terminal.poll() is not None, "the terminal is cooked")
     terminal.expect(b"killed by signal 9")
-    terminal.expect(b"trying again")
+    terminal.expect(b"the agent failed")
     os.kill(terminal.pid, signal.SIGTERM)
     assert terminal.wait() == 143
     assert terminal.cooked()

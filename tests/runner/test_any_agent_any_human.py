@@ -7,6 +7,7 @@ import re
 import signal
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from marathon.core.events import Event, Waiting
 from marathon.core.journal import fold
 from marathon.core.limits import Limits
+from marathon.core.names import utc
 from marathon.core.records import (
     GateAnswered,
     GateOpened,
@@ -30,7 +32,7 @@ from marathon.core.records import (
     SessionStarted,
     SteerTaken,
 )
-from marathon.core.state import parse_state, utc
+from marathon.core.state import parse_state
 from marathon.core.text import clean
 from marathon.disk.journal import read_journal
 from marathon.errors import TaskInvalid
@@ -165,8 +167,8 @@ class AnyAgentAnyHuman(RuleBasedStateMachine):
         """A runner killed at a record may leave any part of its line, all of it but the last byte too."""
         if ran.owed is not None and self.task.journal_path.exists():
             number = max((record.n for record in self.records), default=0) + 1
-            stamped = ran.owed.model_copy(update={"n": number, "at": utc(self.witness.time)})
-            line = stamped.model_dump_json().encode()
+            stamped = replace(ran.owed, n=number, at=utc(self.witness.time))
+            line = stamped.to_json().encode()
             with self.task.journal_path.open("ab") as file:
                 file.write(line[: round(len(line) * torn)])
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from marathon.agents.base import Host, Outcome
 from marathon.core.journal import Steer, fold
-from marathon.core.state import DONE
+from marathon.core.names import DONE
 from marathon.core.wait import Now
 from marathon.core.workflow import Phase, places
 from marathon.disk.journal import read_journal
