@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from marathon.agents.pi.find import Pi, agent_folder, check_login, find_pi
 from marathon.errors import AgentUnavailable
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def script(path: Path, body: str) -> Path:
@@ -127,9 +131,12 @@ def test_a_program_for_another_machine_is_a_refusal_and_no_traceback(tmp_path: P
     assert f"{program} --version" in refusal(env(tmp_path))
 
 
-def test_it_is_asked_without_a_terminal_and_without_looking_for_updates(tmp_path: Path) -> None:
+def test_it_is_asked_without_our_input_and_without_looking_for_updates(tmp_path: Path) -> None:
     script(tmp_path / "pi", f"cat > '{tmp_path}/stdin'; echo $PI_SKIP_VERSION_CHECK > '{tmp_path}/skip'; echo 0.87.1")
-    find_pi(env(tmp_path))
+    finding = "import os; from marathon.agents.pi.find import find_pi; find_pi(os.environ)"
+    subprocess.run(
+        [sys.executable, "-c", finding], input=b"typed ahead", env=env(tmp_path, PYTHONPATH=str(ROOT)), check=True
+    )
     assert (tmp_path / "stdin").read_text() == ""
     assert (tmp_path / "skip").read_text() == "1\n"
 

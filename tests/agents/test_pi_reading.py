@@ -318,7 +318,7 @@ def test_a_retry_that_works_leaves_no_failure() -> None:
 
 def test_a_retry_that_fails_in_the_end_is_the_failure() -> None:
     run = Run()
-    read(run, failed("500: {}"), retry(1), failed(LIMITED))
+    read(run, failed("terminated"), retry(1), failed("terminated"))
     read(run, {"type": "auto_retry_end", "success": False, "attempt": 3, "finalError": LIMITED}, SETTLED)
     assert run.settled
     assert run.failure is not None

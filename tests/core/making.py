@@ -61,7 +61,7 @@ def begun(phase: str, definitions: Definitions = RPI, key: str = "rpi", **more: 
 
 
 def started(phase: str = "research", iteration: int = 1, **more: Any) -> SessionStarted:
-    return SessionStarted(iteration=iteration, phase=phase, agent="rehearsal", **more)
+    return build(SessionStarted, {"iteration": iteration, "phase": phase, "agent": "rehearsal", **more})
 
 
 def left(said: str | None = "running/research", **more: Any) -> SessionEnded:

@@ -189,7 +189,7 @@ def test_an_endlessly_nested_definition_is_refused() -> None:
     nested: dict[str, Any] = {}
     for _ in range(5000):
         nested = {"a": nested}
-    with pytest.raises(WorkflowInvalid, match="nested too deeply"):
+    with pytest.raises(WorkflowInvalid, match="deep: there is no such setting"):
         parse_workflow("mine", {"name": "Mine", "phases": [PHASE], "deep": nested})
 
 

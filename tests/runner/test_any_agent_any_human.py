@@ -43,6 +43,7 @@ from tests.support.anyone import (
     Propose,
     Say,
     Session,
+    deaths,
     elsewhere,
     leavings,
     proposals,
@@ -88,8 +89,8 @@ class AnyAgentAnyHuman(RuleBasedStateMachine):
     @rule(
         plans=st.lists(sessions, max_size=5),
         says=st.lists(replies, max_size=4),
-        dies_at=st.none() | st.integers(1, 12) | st.integers(1, 60),
-        torn=st.floats(0, 1),
+        dies=deaths,
+        torn=st.sampled_from([0, 0.5, 1]),
         feedback=st.sampled_from([False, False, False, True]),
         auto_approve=st.sampled_from([False, False, True]),
         at_a_wait=st.sampled_from(["over", "over", "killed", "terminated"]),
@@ -99,7 +100,7 @@ class AnyAgentAnyHuman(RuleBasedStateMachine):
         self,
         plans: list[Session],
         says: list[Say],
-        dies_at: int | None,
+        dies: int | str | None,
         torn: float,
         feedback: bool,
         auto_approve: bool,
@@ -107,7 +108,7 @@ class AnyAgentAnyHuman(RuleBasedStateMachine):
         limits: Limits,
     ) -> None:
         witness = self.witness
-        life = Life(witness.folder, dies_at)
+        life = Life(witness.folder, dies)
         said = len(witness.typed)
         words = witness.words() if feedback else None
         if words:
@@ -211,6 +212,7 @@ class AnyAgentAnyHuman(RuleBasedStateMachine):
         self.no_word_of_the_human_is_lost()
         self.human_md_holds_every_block_once_and_is_only_added_to()
         self.words_come_as_new_to_one_session_that_ends_well()
+        self.every_invalid_state_is_kept()
         self.nothing_kept_is_ever_changed()
 
     def the_journal_only_grows(self) -> None:
@@ -300,6 +302,15 @@ class AnyAgentAnyHuman(RuleBasedStateMachine):
             if isinstance(record, GateAnswered) and record.choice == "answer":
                 assert spoken(record.text) <= spoken(_section(prompt, "Your question, answered"))
                 return
+
+    def every_invalid_state_is_kept(self) -> None:
+        left = [
+            self.witness.seen[each.number].left
+            for each in sessions_of(self.records)
+            if each.ended and each.ended.invalid
+        ]
+        kept = Counter(_content(path) for path in self.task.folder.glob("STATE.json.invalid-*"))
+        assert Counter(data for data in left if data is not None) <= kept
 
     def nothing_kept_is_ever_changed(self) -> None:
         found = {path.name: _content(path) for path in self.task.folder.iterdir() if ARCHIVED.fullmatch(path.name)}

@@ -166,3 +166,21 @@ replies = st.builds(Say, st.just("continue"), words=st.booleans()) | st.builds(
     st.booleans(),
     st.lists(elsewhere, max_size=2).map(tuple),
 )
+# A number of changes, or the moment before or after a record is written: there every promise hangs by a thread.
+_RECORDS = [
+    "session_started",
+    "session_ended",
+    "gate_opened",
+    "gate_answered",
+    "feedback_written",
+    "moved",
+    "wait_started",
+    "steer_taken",
+    "restart_begun",
+    "run_started",
+    "remark",
+    "cancelled",
+    "finished",
+]
+_moments = st.sampled_from([f"{when} {kind}" for kind in _RECORDS for when in ("before", "after")])
+deaths = st.one_of(st.none(), st.none(), _moments, _moments, st.integers(1, 60))

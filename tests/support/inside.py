@@ -41,8 +41,11 @@ class MortalLedger(Ledger):
     def record(self, record: Record) -> Progress:
         self.owes = record
         self._life.change()
+        self._life.reach(f"before {record.type}")
         self.owes = None
-        return super().record(record)
+        progress = super().record(record)
+        self._life.reach(f"after {record.type}")
+        return progress
 
 
 @dataclass(frozen=True)

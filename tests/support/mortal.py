@@ -18,11 +18,12 @@ class Killed(BaseException):
 
 
 class Life:
-    """Lasts for so many changes to files below a folder, the last of which is not made; None is for ever."""
+    """Lasts for so many changes to files below a folder, of which the last is not made, or up to a named moment."""
 
-    def __init__(self, folder: Path, changes: int | None = None) -> None:
+    def __init__(self, folder: Path, until: int | str | None = None) -> None:
         self._folder = str(folder)
-        self._left = changes
+        self._left = until if isinstance(until, int) else None
+        self._last_moment = until
 
     def hear(self, subject: object) -> None:
         if isinstance(subject, int) or str(subject).startswith(self._folder):
@@ -34,6 +35,10 @@ class Life:
             self._left = max(0, self._left - 1)
             if self._left == 0:
                 raise Killed
+
+    def reach(self, moment: str) -> None:
+        if moment == self._last_moment:
+            self.end()
 
     def end(self) -> None:
         """Killed here and now."""

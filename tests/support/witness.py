@@ -60,6 +60,7 @@ class Seen:
     human: bytes
     asked: str | None = None
     steered: list[Steer] = field(default_factory=list)
+    left: bytes | None = None  # STATE.json at the end, if it is a file
 
 
 @dataclass
@@ -209,6 +210,10 @@ class Witness:
             self.again.update(spoken(after))
 
 
+def _bytes(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() and not path.is_symlink() else None
+
+
 @dataclass
 class _Agent:
     """Runs sessions as planned; when no plan is left, somebody ends the runner."""
@@ -227,14 +232,13 @@ class _Agent:
         number = int(host.env["MARATHON_RUN"]), int(host.env["MARATHON_ITERATION"])
         assert number not in self.witness.seen, f"session {number} was started twice"
         seen = self.witness.seen[number] = Seen(host.prompt.read_text(), self.witness.task.human_text())
-        for done, act in enumerate(session.acts):
-            if done == session.killed_after:
-                self.life.end()
+        for act in session.acts[: session.killed_after]:
             if act == Do("hear"):
                 seen.steered += host.new_steering()
             else:
                 with living(None):
                     self.witness.act(act, host, seen)
+            seen.left = _bytes(self.witness.task.folder / "STATE.json")
         if session.killed_after is not None:
             self.life.end()
         end = "stopped" if host.stop_now() else session.end
