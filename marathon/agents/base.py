@@ -98,7 +98,7 @@ def run_program(argv: Sequence[str], host: Host, *, terminal: bool) -> tuple[Exi
             on_output=on_output,
             on_tick=on_tick,
             on_interrupt=lambda: host.emit(Told(TWICE, "warning")),
-            on_resume=lambda: host.emit(Ticked()),
+            on_resume=lambda: None if terminal else host.emit(Ticked()),
             timeout=host.timeout,
         )
     except StartFailed as error:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from marathon.agents.base import Agent
-from marathon.agents.table import find_agent
+from marathon.agents.table import DEFAULT, find_agent
 from marathon.cli.arguments import message_text, seconds_of, task_path
 from marathon.cli.look import summary_of
 from marathon.core.events import Event, Sink, Told
@@ -122,7 +122,7 @@ def _marathon(order: Order, signals: Signals, emit: Sink, cleanup: contextlib.Ex
     completed = finish_interrupted(task, ledger, order.definitions, _clock)
     if order.feedback is not None and not (completed and completed.text == order.feedback):
         restart(task, ledger, order.definitions, order.feedback, _clock)
-    stops = Stops(task, runner_id)
+    stops = Stops(task, runner_id, emit)
     shop = Workshop(
         task=task,
         shown=order.shown,
@@ -161,7 +161,8 @@ def limits_of(options: Mapping[str, Any]) -> Limits:
 def resume_command(options: Mapping[str, Any], agent_args: tuple[str, ...]) -> str:
     """What to type to go on: the same agent on the same task, without the feedback."""
     words = ["pi-marathon", "--task", options["task"]]
-    words += [word for name in ("agent", "mode") if options[name] for word in (f"--{name}", options[name])]
+    typed = {"agent": options["agent"] if options["agent"] != DEFAULT else None, "mode": options["mode"]}
+    words += [word for name, value in typed.items() if value for word in (f"--{name}", value)]
     if agent_args:
         words += ["--", *agent_args]
     return shlex.join(words)

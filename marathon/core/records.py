@@ -153,14 +153,13 @@ class GateOpened(_Record):
 
 @dataclass(frozen=True, kw_only=True)
 class GateAnswered(_Record):
-    """The verdict, with the human's words: they are safe here before they are added to human.md (`base` bytes long)."""
+    """The verdict, with the human's words: they are safe here before they are added to human.md."""
 
     type: Literal["gate_answered"] = "gate_answered"
     choice: Choice
     phase: str | None = None
     text: str = ""
     heading: str = ""
-    base: int = 0
     by: Literal["terminal", "command", "auto"] = "terminal"
 
 
@@ -217,7 +216,6 @@ class RestartBegun(_Record):
     files: list[tuple[str, str]]
     heading: str
     text: str
-    base: int
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,7 @@ from marathon.core.journal import Progress
 from marathon.core.records import Cancelled, Choice, FeedbackWritten, GateAnswered, GateOpened, Remark
 from marathon.core.workflow import Phase, WorkflowInvalid, advance, breadcrumb, current, loop
 from marathon.disk.inbox import Message
+from marathon.errors import MarathonError
 from marathon.review.desk import Desk
 from marathon.review.view import GateView, Reply
 from marathon.runner.ledger import Ledger
@@ -91,16 +92,14 @@ class Gatekeeper:
     def _record(self, choice: Choice, reply: Reply, step: Gate) -> None:
         """The verdict goes into the journal with the human's words; only then into human.md."""
         progress, stamp = self.progress, self.shop.clock().strftime("%Y-%m-%d %H:%M:%S")
-        self.ledger.record(
-            GateAnswered(
-                choice=choice,
-                phase=reply.phase,
-                text=reply.text,
-                heading=f"{step.phase} phase · run {progress.run}, iteration {progress.iteration} · {stamp} UTC",
-                base=len(self.shop.task.human_text()),
-                by=reply.by,
-            )
-        )
+        heading = f"{step.phase} phase · run {progress.run}, iteration {progress.iteration} · {stamp} UTC"
+        answer = GateAnswered(choice=choice, phase=reply.phase, text=reply.text, heading=heading, by=reply.by)
+        try:
+            self.ledger.record(answer)
+        except MarathonError:
+            if reply.text:  # the only copy left is the one on the screen
+                self.shop.emit(Told(f"It could not be saved. What you typed:\n{reply.text}", "error"))
+            raise
         self._forget(reply)
         write_owed_words(self.shop, self.ledger)
 

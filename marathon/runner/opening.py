@@ -132,7 +132,6 @@ def restart(task: Task, ledger: Ledger, definitions: Definitions, text: str, clo
         files=archive_names(task, outputs, clock()),
         heading=f"Restart · run {progress.run + 1} · {clock().strftime('%Y-%m-%d %H:%M:%S')} UTC",
         text=text,
-        base=len(task.human_text()),
     )
     ledger.record(record)
     _complete_restart(task, ledger, record, definitions, clock)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from marathon.core.events import Sink, Told
 from marathon.disk.task import Task
 from marathon.errors import TaskInvalid
 
 
 class Stops:
-    def __init__(self, task: Task, runner: str) -> None:
+    def __init__(self, task: Task, runner: str, emit: Sink = lambda event: None) -> None:
+        self._emit = emit
         self._task = task
         self._runner = runner
         self._seen: int | None = None
@@ -35,5 +37,6 @@ class Stops:
             if message.kind == "stop":
                 self._task.inbox.remove(message.id)
                 if message.to == self._runner:
+                    self._emit(Told("Stopping, as asked." if message.now else "Stopping after this session, as asked."))
                     self._after_session = True
                     self._now = self._now or message.now

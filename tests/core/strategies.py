@@ -105,7 +105,6 @@ def verdicts(ids: tuple[str, ...], choices: tuple[str, ...] = ("continue", "redo
         phase=st.none() | st.sampled_from(ids),
         text=_WORDS,
         heading=_WORDS,
-        base=st.integers(0, 1000),
         by=st.sampled_from(["terminal", "command", "auto"]),
     )
 
@@ -169,7 +168,6 @@ def any_record(definitions: Definitions, key: str) -> st.SearchStrategy[Record]:
             files=st.lists(st.tuples(_WORDS, _WORDS), max_size=2),
             heading=_WORDS,
             text=_WORDS,
-            base=st.integers(0, 1000),
         ),
         st.builds(Torn, bytes=st.integers(1, 1000)),
         st.builds(Remark, text=_WORDS),

@@ -36,7 +36,7 @@ from tests.core.strategies import any_record
 OTHER_ENDS = ("ended", "left")
 PLAN = Moved(path=[("rpi", 1)], steps=1, phase="plan")
 RESEARCH_AGAIN = Moved(path=[("rpi", 0)], steps=1, phase="research")
-RESTART = RestartBegun(files=[("result.md", "result.1.md")], heading="Restart", text="also X", base=3)
+RESTART = RestartBegun(files=[("result.md", "result.1.md")], heading="Restart", text="also X")
 RUN_2 = RunStarted(run=2, path=[("rpi", 0)], phase="research", at="2026-02-02T14:30:00Z")
 
 
@@ -294,7 +294,7 @@ def test_an_empty_answer_is_an_answer() -> None:
 
 
 def test_the_words_of_a_verdict_are_owed_until_they_are_written() -> None:
-    said = verdict(text="check auth", heading="research phase", base=12)
+    said = verdict(text="check auth", heading="research phase")
     records = [*after("research", left("paused/research")), gate(), said]
     assert fold(records).unwritten == said
     assert fold([*records, FeedbackWritten()]).unwritten is None

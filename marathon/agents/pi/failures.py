@@ -23,6 +23,7 @@ _PERMANENT_CODES = {
     "billing_error",
 }
 _MENDED_BY_A_NEW_SESSION = {"context_length_exceeded"}  # which begins with an empty context
+_LOGIN = " (check the key: start pi and type /login)"
 _SECONDS = ("retry_after", "retry_after_seconds", "resets_in_seconds", "reset_after_seconds")
 _MOMENTS = ("resets_at", "reset_at")
 _AMOUNT = r"(\d+(?:\.\d+)?) ?(ms|s|m|h|milliseconds?|sec(?:ond)?s?|min(?:ute)?s?|hours?)(?![a-z])"
@@ -62,7 +63,10 @@ def failure_of(message: str) -> Failure:
 def failed_outcome(failure: Failure) -> Outcome:
     """A session that ended in a provider's error."""
     wait = failure.wait(time.time())
-    return Outcome("crashed", failure.message, stop_reason="error", permanent=failure.permanent, retry_after=wait)
+    cure = _LOGIN if failure.message.startswith(("401", "403")) else ""
+    return Outcome(
+        "crashed", failure.message + cure, stop_reason="error", permanent=failure.permanent, retry_after=wait
+    )
 
 
 def _parts(message: str) -> tuple[int, dict[str, Any]]:

@@ -91,7 +91,7 @@ def _tool_end(run: Run, record: dict[str, Any]) -> list[Event]:
 def _retry(run: Run, record: dict[str, Any]) -> list[Event]:
     seconds = _number(record.get("delayMs")) / 1000
     attempt = f"{record.get('attempt')}/{record.get('maxAttempts')}"
-    cause = one_line(str(record.get("errorMessage", "")), 200)
+    cause = failure_of(str(record.get("errorMessage", ""))).message
     return [Told(f"pi tries again ({attempt}) in {seconds:.0f}s: {cause}", "warning")]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from marathon.agents.base import Host, Outcome, interruption, run_program
 from marathon.agents.pi.failures import failed_outcome, failure_of
@@ -18,19 +18,22 @@ BEGIN = "The file above is your task for this session. Begin."
 _CLOSED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-@dataclass(frozen=True)
 class PiTui:
-    args: tuple[str, ...] = ()
-    name: str = "pi"
-    keeps_log: bool = True
+    name = "pi"
+    keeps_log = True
+
+    def __init__(self, args: tuple[str, ...] = ()) -> None:
+        self._args = args
+        self._program = "pi"
 
     def check(self) -> None:
-        check_login(find_pi(os.environ), self.args, os.environ)
+        pi = find_pi(os.environ)
+        check_login(pi, self._args, os.environ)
+        self._program = pi.program
 
     def run(self, host: Host) -> Outcome:
-        pi = find_pi(host.env)
         # The prompt goes as a private file: command lines can be read by everybody.
-        argv = (pi.program, "-e", str(EXTENSION), *self.args, f"@{host.prompt}", BEGIN)
+        argv = (self._program, "-e", str(EXTENSION), *self._args, f"@{host.prompt}", BEGIN)
         exit, _ = run_program(argv, host, terminal=True)
         return tui_outcome(exit, host.mail())
 

@@ -23,6 +23,5 @@ def command(directory: str, message: str) -> None:
     task.prepare()
     task.inbox.put("steer", text=text)
     running = holder_of(task.lock_path) is not None
-    click.echo(
-        "Sent: it comes with the next session." if running else "Kept: it comes with the next session you start."
-    )
+    sent = "Sent: a streamed session takes it at once, any other with the next one."
+    click.echo(sent if running else "Kept: it comes with the next session you start.")
