@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from marathon.core.decide import Finish, Gate, Halt, Move, RunSession, Step, Wait, next_step
-from marathon.core.journal import Progress, fold
+from marathon.core.journal import Progress, apply
 from marathon.core.limits import Limits
 from marathon.core.records import (
     Begun,
@@ -34,16 +34,12 @@ class Play:
     verdicts: Iterator[GateAnswered]
     limits: Limits = field(default_factory=Limits)
     records: list[Record] = field(default_factory=list)
+    progress: Progress = field(default_factory=Progress)
 
     def __post_init__(self) -> None:
         first = enter(self.definitions, self.key)
         phase = current(self.definitions, first).id
         self.record(Begun(workflow=self.key, path=list(first.path), phase=phase))
-
-    @property
-    def progress(self) -> Progress:
-        """As a runner that was killed just now and started again would know it."""
-        return fold(self.records)
 
     @property
     def phase(self) -> Phase:
@@ -52,6 +48,7 @@ class Play:
     def record(self, record: Record) -> None:
         stamped = replace(record, n=len(self.records) + 1)
         self.records.append(parse_record(stamped.to_json().encode()))
+        self.progress = apply(self.progress, self.records[-1])
 
     def steps(self) -> Iterator[Step]:
         """Every step before it is carried out."""

@@ -54,7 +54,7 @@ def leaves(step: Step) -> bool:
     return isinstance(step, Move) or (isinstance(step, Finish) and not step.recorded)
 
 
-@settings(thorough, max_examples=800)
+@settings(thorough, max_examples=600)
 @given(st.lists(any_record(RPI, "rpi"), max_size=25), LIMITS)
 def test_no_sequence_of_records_leads_past_a_gate_without_an_answer_to_it(
     records: list[Record], limits: Limits
@@ -66,7 +66,7 @@ def test_no_sequence_of_records_leads_past_a_gate_without_an_answer_to_it(
         assert answered(journal, progress.phase)
 
 
-@settings(thorough, max_examples=400)
+@settings(thorough, max_examples=250)
 @given(sound_definitions(), ENDINGS, ANY_VERDICTS, LIMITS)
 def test_no_agent_gets_past_a_gate_without_an_answer_to_it(
     definitions: dict[str, Workflow], ended: list[SessionEnded], said: list[GateAnswered], limits: Limits

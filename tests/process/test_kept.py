@@ -124,6 +124,14 @@ def test_three_megabytes_go_in_while_as_much_comes_out(keeper: Keeper) -> None:
     assert keeper.hear(kept, len(sent)) == sent
 
 
+def test_a_child_that_says_more_than_it_reads_blocks_nobody(keeper: Keeper) -> None:
+    """With a full pipe on either side, a write that waits for the child would wait forever."""
+    talkative = "import os\nwhile data := os.read(0, 4096): os.write(1, data * 4)"
+    kept = keeper.start("", sys.executable, "-c", talkative)
+    kept.send((b"x" * 1023 + b"\n") * 1024)
+    assert len(b"".join(keeper.hear(kept, 4 * 1024))) == 4 * 1024 * 1023
+
+
 def test_what_could_not_be_sent_in_one_session_goes_out_in_the_next(keeper: Keeper) -> None:
     kept = keeper.start("echo ready; until [ -e go ]; do sleep 0.02; done; head -c 2000000 | wc -c; cat")
     kept.send(b"x" * 1_000_000)
@@ -157,6 +165,15 @@ def test_a_further_file_is_read_while_it_is_attended(keeper: Keeper) -> None:
     finally:
         os.close(ours)
         os.close(theirs)
+
+
+def test_while_nothing_happens_nothing_is_done(keeper: Keeper) -> None:
+    kept = keeper.start(ECHO)
+    kept.send(b"x\n")
+    keeper.hear(kept)
+    looks = itertools.count()
+    assert keeper.attend(kept, lambda: next(looks) < 0, on_tick=lambda: next(looks) > 40, tick=0.02) is not None
+    assert next(looks) < 500
 
 
 # Its end
@@ -205,6 +222,23 @@ def test_what_outlives_a_dead_child_is_ended(keeper: Keeper) -> None:
     exit = keeper.attend(kept)
     assert exit is not None
     assert (exit.code, exit.swept) == (4, 1)
+    assert keeper.left() == []
+
+
+@pytest.mark.parametrize("attended", [True, False])
+def test_a_killed_guardian_takes_the_tree_with_it(keeper: Keeper, attended: bool) -> None:
+    kept = keeper.start(f"setsid sleep 61 & setsid sh -c \"trap '' TERM; sleep 62\" & echo $PPID; {PATIENT}")
+    guardian, _ = (int(line) for line in keeper.hear(kept, 2))
+    if not attended:
+        os.kill(guardian, signal.SIGKILL)
+
+    def kill() -> bool:
+        os.kill(guardian, signal.SIGKILL)
+        return False
+
+    exit = keeper.attend(kept, on_tick=kill)
+    assert exit is not None
+    assert exit.reason == "exited"
     assert keeper.left() == []
 
 
@@ -327,7 +361,7 @@ def test_sweeping_at_the_very_moment_of_its_death_loses_nothing_of_its_end(keepe
 
 
 def test_the_end_of_its_input_is_enough_for_a_child_that_heeds_it(keeper: Keeper) -> None:
-    kept = keeper.start("echo ready; cat >/dev/null; touch left-by-itself")
+    kept = keeper.start("echo ready; cat >/dev/null; sleep 1; touch left-by-itself")
     keeper.hear(kept)
     kept.close()
     assert (keeper.cwd / "left-by-itself").exists()

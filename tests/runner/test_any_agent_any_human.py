@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -38,17 +38,15 @@ from marathon.disk.journal import read_journal
 from marathon.errors import TaskInvalid
 from tests.support.anyone import (
     DEFINITIONS,
+    Course,
     Do,
     Leave,
     Propose,
     Say,
     Session,
-    deaths,
-    elsewhere,
+    courses,
     leavings,
     proposals,
-    replies,
-    sessions,
 )
 from tests.support.inside import Ran, Start, run
 from tests.support.mortal import Life
@@ -60,7 +58,7 @@ ARCHIVED = re.compile(r".+\.\d{8}-\d{6}\.md|STATE\.json\.invalid-.+")
 
 
 class AnyAgentAnyHuman(RuleBasedStateMachine):
-    """One task; a rule is a start of the runner, or what happens between two of them."""
+    """One task; every step is one more start of its runner."""
 
     @initialize(
         workflow=st.sampled_from(["flat", "flat", "nested"]),
@@ -86,78 +84,56 @@ class AnyAgentAnyHuman(RuleBasedStateMachine):
 
     # What happens
 
-    @rule(
-        plans=st.lists(sessions, max_size=5),
-        says=st.lists(replies, max_size=4),
-        dies=deaths,
-        torn=st.sampled_from([0, 0.5, 1]),
-        feedback=st.sampled_from([False, False, False, True]),
-        auto_approve=st.sampled_from([False, False, True]),
-        at_a_wait=st.sampled_from(["over", "over", "killed", "terminated"]),
-        limits=st.sampled_from([Limits(retries=1, retry_wait=0), Limits(max_iterations=2, retries=0, retry_wait=0)]),
-    )
-    def the_runner_starts(
-        self,
-        plans: list[Session],
-        says: list[Say],
-        dies: int | str | None,
-        torn: float,
-        feedback: bool,
-        auto_approve: bool,
-        at_a_wait: Literal["over", "killed", "terminated"],
-        limits: Limits,
-    ) -> None:
+    @rule(course=courses)
+    def the_runner_starts(self, course: Course) -> None:
         witness = self.witness
-        life = Life(witness.folder, dies)
-        said = len(witness.typed)
-        words = witness.words() if feedback else None
+        self._before(course)
+        said, words = len(witness.typed), witness.words() if course.feedback else ""
         if words:
             self.to_archive[words] = self._outputs()
-
-        def emit(event: Event) -> None:
-            if isinstance(event, Waiting):
-                if at_a_wait == "killed":
-                    life.end()
-                os.kill(os.getpid(), signal.SIGTERM)
-
-        witness.hurry = 3700 if at_a_wait == "over" else 0
-        start = Start(
-            agent=witness.agent(list(plans), life),
-            desk=witness.ask(list(says)),
-            life=life,
-            emit=emit,
-            feedback=words,
-            auto_approve=auto_approve,
-            limits=limits,
-        )
-        self.auto_approved = self.auto_approved or auto_approve
         litter = self._temporary_files()
         try:
-            ran = run(witness.place, start)
+            ran = run(witness.place, self._start(course, words))
         except TaskInvalid as refused:
             self._mend(refused)
             return
         self._read()
         if ran.code is None:
-            self._tear(ran, torn)
+            self._tear(ran, course.torn)
             return
         assert ran.progress == fold(self.records)
         assert self._temporary_files() == litter
         self._state_is_whole()
-        known = self._known_words()
-        for _, reply in witness.typed[said:]:
-            assert spoken(reply.text) <= known
-        assert spoken(words or "") <= known
+        for text in [words, *(reply.text for _, reply in witness.typed[said:])]:
+            assert spoken(text) <= self._known_words()
 
-    @rule(act=elsewhere)
-    def the_human_is_elsewhere(self, act: Any) -> None:
-        self.witness.elsewhere(act)
-
-    @rule(seconds=st.sampled_from([1, 86400, -3600]), reboots=st.booleans())
-    def time_passes(self, seconds: int, reboots: bool) -> None:
-        self.witness.time += timedelta(seconds=seconds)
-        if reboots:
+    def _before(self, course: Course) -> None:
+        for act in course.before:
+            self.witness.elsewhere(act)
+        self.witness.time += timedelta(seconds=course.seconds)
+        if course.reboot:
             self.witness.boot, self.witness.uptime = f"after {self.witness.uptime}", 10.0
+
+    def _start(self, course: Course, words: str) -> Start:
+        life = Life(self.witness.folder, course.dies)
+
+        def emit(event: Event) -> None:
+            if isinstance(event, Waiting):
+                if course.at_a_wait == "killed":
+                    life.end()
+                os.kill(os.getpid(), signal.SIGTERM)
+
+        self.witness.hurry = 3700 if course.at_a_wait == "over" else 0
+        self.auto_approved = self.auto_approved or course.auto_approve
+        return Start(
+            agent=self.witness.agent(list(course.sessions), life),
+            desk=self.witness.ask(list(course.says)),
+            life=life,
+            emit=emit,
+            feedback=words or None,
+            auto_approve=course.auto_approve,
+            limits=Limits(max_iterations=course.max_iterations, retries=1, retry_wait=0),
+        )
 
     # What follows from it
 
@@ -336,8 +312,8 @@ def _content(path: Path) -> object:
 TestAnyAgentAnyHuman = AnyAgentAnyHuman.TestCase
 TestAnyAgentAnyHuman.settings = settings(
     derandomize=not FULL,
-    max_examples=2000 if FULL else 80,
-    stateful_step_count=20 if FULL else 12,
+    max_examples=2000 if FULL else 100,
+    stateful_step_count=12 if FULL else 8,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )

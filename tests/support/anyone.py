@@ -128,59 +128,82 @@ class Say:
     meanwhile: tuple[Any, ...] = ()
 
 
+@dataclass(frozen=True)
+class Course:
+    """One start of the runner: what came before it, what happens in it, and where it is killed, if it is."""
+
+    before: tuple[Any, ...] = ()
+    seconds: int = 1
+    reboot: bool = False
+    sessions: tuple[Session, ...] = ()
+    says: tuple[Say, ...] = ()
+    feedback: bool = False
+    auto_approve: bool = False
+    max_iterations: int = 100
+    at_a_wait: Literal["over", "killed", "terminated"] = "over"
+    dies: int | str | None = None  # at this change, or before or after a record of this kind
+    torn: float = 0  # how much of that record is on disk
+
+
 _PHASES = ["research", "plan", "implement", "draft", "check", "mend", "ship", "done", "nowhere"]
 _phases = st.none() | st.sampled_from(["next", *_PHASES])
 _edits = st.builds(Edit, st.sampled_from(["append", "append", "insert", "cut", "truncate", "remove"]), st.floats(0, 1))
 _verdicts = st.builds(
     Verdict,
-    st.sampled_from(["continue", "redo", "loop", "answer", "cancel"]),
+    st.sampled_from(["continue", "continue", "redo", "loop", "answer", "cancel"]),
     _phases,
-    st.sampled_from([False, False, True]),
+    st.sampled_from([False, False, False, True]),
 )
-elsewhere = st.one_of(st.builds(Message), _edits, _verdicts)
+_elsewhere = st.one_of(st.builds(Message), _edits, _verdicts)
+_some_elsewhere = st.lists(_elsewhere, max_size=2).map(tuple)
 proposals = st.builds(Propose, st.sampled_from(["running", "paused", "completed"]), _phases)
 leavings = st.builds(Leave, st.sampled_from([*GARBAGE, "nothing", "a link", "a folder"]))
 _acts = st.one_of(
     st.builds(Do, st.sampled_from(["output", "output", "empty output", "work", "ask", "wait", "hear"])),
     proposals,
     leavings,
-    elsewhere,
+    _elsewhere,
     st.builds(Stop, st.booleans()),
 )
-_good = [
+_usual = [
     Session((Do("output"), Propose("paused"))),
     Session((Do("output"), Propose("running", "next"))),
     Session((Do("output"), Propose("completed", "done"))),
     Session((Do("work"), Propose("running"))),
+    Session((Do("ask"),)),
+    Session((Do("wait"),)),
 ]
-sessions = st.sampled_from(_good) | st.builds(
+_sessions = st.sampled_from(_usual) | st.builds(
     Session,
     st.lists(_acts, max_size=4).map(tuple),
     st.sampled_from([*["well"] * 6, *ENDS]),
     st.sampled_from([None, None, None, 0, 1, 2, 4]),
 )
-replies = st.builds(Say, st.just("continue"), words=st.booleans()) | st.builds(
+_replies = st.builds(Say, st.just("continue"), words=st.booleans()) | st.builds(
     Say,
     st.sampled_from(["continue", "redo", "redo", "loop", "answer", "cancel", "quit"]),
     _phases,
     st.booleans(),
-    st.lists(elsewhere, max_size=2).map(tuple),
+    _some_elsewhere,
 )
-# A number of changes, or the moment before or after a record is written: there every promise hangs by a thread.
-_RECORDS = [
-    "session_started",
-    "session_ended",
-    "gate_opened",
-    "gate_answered",
-    "feedback_written",
-    "moved",
-    "wait_started",
-    "steer_taken",
-    "restart_begun",
-    "run_started",
-    "remark",
-    "cancelled",
-    "finished",
+# Where a promise hangs by a thread.
+_MOMENTS = [
+    *["before session_started", "before session_ended", "after session_ended"],
+    *["before gate_opened", "after gate_opened", "before gate_answered", "after gate_answered"],
+    *["before feedback_written", "before moved", "after moved", "after steer_taken", "after wait_started"],
+    *["before restart_begun", "after restart_begun", "before run_started", "after run_started", "before finished"],
 ]
-_moments = st.sampled_from([f"{when} {kind}" for kind in _RECORDS for when in ("before", "after")])
-deaths = st.one_of(st.none(), st.none(), _moments, _moments, st.integers(1, 60))
+courses = st.builds(
+    Course,
+    before=_some_elsewhere,
+    seconds=st.sampled_from([0, 1, 86400, -3600]),
+    reboot=st.booleans(),
+    sessions=st.lists(_sessions, max_size=5).map(tuple),
+    says=st.lists(_replies, max_size=4).map(tuple),
+    feedback=st.sampled_from([False, False, False, True]),
+    auto_approve=st.sampled_from([False, False, True]),
+    max_iterations=st.sampled_from([100, 100, 2]),
+    at_a_wait=st.sampled_from(["over", "over", "killed", "terminated"]),
+    dies=st.none() | st.sampled_from(_MOMENTS) | st.integers(1, 60),
+    torn=st.sampled_from([0, 0.5, 1]),
+)
