@@ -21,8 +21,7 @@ def main() -> None:
     def note(event: str, **details: Any) -> None:
         os.write(
             log,
-            json.dumps({"event": event, "at": time.clock_gettime(time.CLOCK_BOOTTIME), **details}).encode()
-            + b"\n",
+            json.dumps({"event": event, "at": time.clock_gettime(time.CLOCK_BOOTTIME), **details}).encode() + b"\n",
         )
 
     def say(event: str) -> None:

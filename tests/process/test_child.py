@@ -85,14 +85,9 @@ def test_it_gets_no_open_files_but_the_inherited_one(session: Session, tmp_path:
     finally:
         os.close(secret)
         os.close(lock)
-    links = [
-        line.split(b" -> ")[0].split()[-1] + b" " + line.split(b" -> ")[1]
-        for line in ran.text().split(b"\n")[1:]
-    ]
+    links = [line.split(b" -> ")[0].split()[-1] + b" " + line.split(b" -> ")[1] for line in ran.text().split(b"\n")[1:]]
     assert [link.split()[0] for link in links if int(link.split()[0]) <= 2] == [b"0", b"1", b"2"]
-    assert [link for link in links if int(link.split()[0]) > 2] == [
-        b"%d %s" % (lock, os.fsencode(tmp_path / "lock"))
-    ]
+    assert [link for link in links if int(link.split()[0]) > 2] == [b"%d %s" % (lock, os.fsencode(tmp_path / "lock"))]
     assert links[0] == b"0 /dev/null"
 
 
@@ -115,9 +110,7 @@ def test_it_works_when_we_have_no_stdio_ourselves(session: Session) -> None:
         "ran = Session(Path('.')).sh('echo out; echo err >&2; cat')\n"
         "os._exit(ran.lines != [('out', b'out', True), ('err', b'err', True)])\n"
     )
-    pid = os.posix_spawn(
-        sys.executable, [sys.executable, "-c", script], {**os.environ, "PYTHONPATH": os.getcwd()}
-    )
+    pid = os.posix_spawn(sys.executable, [sys.executable, "-c", script], {**os.environ, "PYTHONPATH": os.getcwd()})
     assert os.waitpid(pid, 0)[1] == 0
 
 
@@ -142,16 +135,12 @@ def test_a_tick_that_says_so_stops_it(session: Session) -> None:
 
 def test_term_goes_to_the_agent_first_so_that_it_can_say_goodbye(session: Session) -> None:
     session.on_tick = lambda: (session.cwd / "ready").exists()
-    ran = session.sh(
-        "trap 'kill $!; wait $!; echo $?; exit 5' TERM; sleep 60 & touch ready; wait", grace=20.0
-    )
+    ran = session.sh("trap 'kill $!; wait $!; echo $?; exit 5' TERM; sleep 60 & touch ready; wait", grace=20.0)
     assert ran.text() == b"143"
     assert (ran.exit.code, ran.exit.reason, ran.exit.swept) == (5, "stopped", 0)
 
 
-@pytest.mark.parametrize(
-    "trick", ["while :; do sleep 0.1; done", "kill -STOP $$", "kill -STOP $!; kill -STOP $$"]
-)
+@pytest.mark.parametrize("trick", ["while :; do sleep 0.1; done", "kill -STOP $$", "kill -STOP $!; kill -STOP $$"])
 def test_what_ignores_term_or_stands_still_is_gone_after_the_grace(session: Session, trick: str) -> None:
     session.on_tick = lambda: (session.cwd / "ready").exists()
     started = time.monotonic()
@@ -191,9 +180,7 @@ def test_our_other_children_are_left_alone(session: Session) -> None:
         os.waitpid(other, 0)
 
 
-def test_an_inherited_lock_is_held_as_long_as_anything_of_the_session_lives(
-    session: Session, tmp_path: Path
-) -> None:
+def test_an_inherited_lock_is_held_as_long_as_anything_of_the_session_lives(session: Session, tmp_path: Path) -> None:
     path = tmp_path / "lock"
 
     def free() -> bool:

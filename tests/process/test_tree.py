@@ -83,9 +83,7 @@ def test_strays_are_found_by_what_they_were_started_with(start: Start) -> None:
 
 def test_neither_we_nor_our_ancestors_are_strays(start: Start) -> None:
     look = "from marathon.process import tree; print(len(tree.find_by_environ('MARATHON_TEST_OWN', 'x')))"
-    child = start(
-        "sh", "-c", f'{sys.executable} -c "{look}"; :', MARATHON_TEST_OWN="x", PYTHONPATH=os.getcwd()
-    )
+    child = start("sh", "-c", f'{sys.executable} -c "{look}"; :', MARATHON_TEST_OWN="x", PYTHONPATH=os.getcwd())
     assert first_line(child) == b"0"
 
 
