@@ -12,8 +12,9 @@ _PAUSE = 0.6  # a turn; a session has three
 
 NOTE = (
     "pi's share: wall time of a whole marathon in stream mode, less the seconds its sessions took (as in"
-    " iterations/*.json; the first holds pi's start), less `pi --version` and `pi --list-models` before the first one;"
-    " what is left is counted as the runner's: Python's start, journal, prompts, sweeping, new_session, git status."
+    " iterations/*.json: the first holds pi's start, each other one pi's new_session), less `pi --version` and"
+    " `pi --list-models` before the first one. What is left is counted as the runner's: Python's start, journal,"
+    " prompts, sweeping, git status, letting go of pi."
 )
 
 

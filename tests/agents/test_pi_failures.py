@@ -112,7 +112,8 @@ def test_the_time_a_provider_states_is_waited_for(message: str, seconds: float |
 )
 def test_a_stated_moment_is_waited_for_unless_it_is_over(key: str, ahead: float, waits: float | None) -> None:
     now = 1_790_000_000.0
-    assert failure_of(error(429, **{key: now + ahead})).wait(now) == waits
+    body: dict[str, Any] = {key: now + ahead}
+    assert failure_of(error(429, **body)).wait(now) == waits
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,6 @@ def test_a_further_file_is_read_while_it_is_attended(keeper: Keeper) -> None:
 def test_while_nothing_happens_nothing_is_done(keeper: Keeper) -> None:
     kept = keeper.start(ECHO)
     kept.send(b"x\n")
-    keeper.hear(kept)
     looks = itertools.count()
     assert keeper.attend(kept, lambda: next(looks) < 0, on_tick=lambda: next(looks) > 40, tick=0.02) is not None
     assert next(looks) < 500

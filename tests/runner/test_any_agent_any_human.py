@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import signal
@@ -40,10 +41,13 @@ from tests.support.anyone import (
     DEFINITIONS,
     Course,
     Do,
+    Edit,
     Leave,
+    Message,
     Propose,
     Say,
     Session,
+    Verdict,
     courses,
     leavings,
     proposals,
@@ -73,6 +77,7 @@ class AnyAgentAnyHuman(RuleBasedStateMachine):
         self.kept: dict[str, object] = {}
         self.to_archive: dict[str, set[bytes]] = {}
         self.auto_approved = False
+        self.killed = False
         for name in files:
             self.witness.write(name)
         if found is not None:
@@ -98,7 +103,8 @@ class AnyAgentAnyHuman(RuleBasedStateMachine):
             self._mend(refused)
             return
         self._read()
-        if ran.code is None:
+        self.killed = ran.code is None
+        if self.killed:
             self._tear(ran, course.torn)
             return
         assert ran.progress == fold(self.records)
@@ -222,7 +228,7 @@ class AnyAgentAnyHuman(RuleBasedStateMachine):
                     for record in self._of(GateOpened, SessionStarted, Moved, RunStarted)
                     if record.n > told.ended.n
                 ]
-                assert not after or isinstance(after[0], RunStarted) or after[0].kind == "question"
+                assert not after or isinstance(after[0], RunStarted) or getattr(after[0], "kind", "") == "question"
 
     def no_word_of_the_human_is_lost(self) -> None:
         waiting = {message.id for message in self.task.inbox.messages()}
@@ -317,6 +323,56 @@ TestAnyAgentAnyHuman.settings = settings(
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
+
+
+# The same promises, where the runner is killed at every change of a run in which everything happens.
+
+DONE_WELL = Session((Do("output"), Propose("paused")))
+ASKS = Session((Do("ask"), Do("wait"), Leave(b"{"), Message()))
+TO_THE_FIRST_GATE = Course(sessions=(DONE_WELL,), says=(Say("quit"),))
+ONWARD = Course(sessions=(DONE_WELL,) * 4, says=(Say("continue"),) * 4, auto_approve=True, seconds=0)
+EVENTFUL = {
+    "words at gates": Course(
+        before=(Message(), Edit("append")),
+        sessions=(DONE_WELL, Session((Do("output"), Propose("completed", "done")))),
+        says=(Say("redo", "research", True), Say("continue", None, True), Say("redo", "plan", True)),
+    ),
+    "verdicts from another shell": Course(
+        before=(Verdict("continue", None, late=True), Message(), Verdict("redo", "research")),
+        sessions=(DONE_WELL,),
+        says=(Say("quit", None, True, (Verdict("continue"), Edit("insert", 0.1))), Say("quit")),
+    ),
+    "questions and bad states": Course(
+        sessions=(ASKS, ASKS, Session((Leave("a folder"),)), Session((Leave(b"{"),), "crash"), DONE_WELL),
+        says=(Say("continue"), Say("answer", None, True), Say("answer", None, True), Say("redo", None, True)),
+    ),
+    "a restart": Course(before=(Message(),), seconds=0, feedback=True, sessions=(DONE_WELL,), says=(Say("cancel"),)),
+}
+
+
+@pytest.mark.parametrize("first", [1, 2, 3])
+@pytest.mark.parametrize("course", EVENTFUL.values(), ids=EVENTFUL)
+def test_killed_at_any_change_of_an_eventful_run(course: Course, first: int) -> None:
+    for dies in itertools.count(first, 3):
+        machine = AnyAgentAnyHuman()
+        machine.a_task("flat", None, set())
+        try:
+            kills = [
+                _starts(machine, each)
+                for each in (TO_THE_FIRST_GATE, replace(course, dies=dies, torn=dies % 2), ONWARD)
+            ]
+        finally:
+            machine.teardown()
+        if kills == [False, False, False]:
+            assert dies > 20  # it was an eventful run
+            return
+
+
+def _starts(machine: AnyAgentAnyHuman, course: Course) -> bool:
+    """Whether it was killed; the promises hold."""
+    machine.the_runner_starts(course)
+    machine.the_promises_hold()
+    return machine.killed
 
 
 # Where a second kill is what it takes: the recovery from the first one is cut off at every change it makes.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from marathon.core.names import DONE
 from marathon.core.records import (
     Begun,
     Cancelled,
@@ -12,6 +13,7 @@ from marathon.core.records import (
     GateAnswered,
     GateOpened,
     Moved,
+    Proposal,
     Record,
     RunStarted,
     SessionEnded,
@@ -51,6 +53,8 @@ def sessions_of(records: Sequence[Record]) -> list[Told]:
             case RunStarted():
                 run = record.run
             case SessionStarted():
+                unfinished = found and found[-1].ended is None and found[-1].run == run
+                assert not unfinished, "a session was begun before the last one was looked at"
                 found.append(Told(run, record, None))
             case SessionEnded():
                 assert found, "an end without a beginning"
@@ -88,7 +92,7 @@ class Way:
             case Begun():
                 self.workflow = record.workflow
                 self._go(record.path)
-                self.ended = SessionEnded(ending="ended") if record.review else None
+                self.ended = _adopted(record) if record.review else None
                 self.over = record.over
             case RunStarted():
                 self._go(record.path)
@@ -102,6 +106,8 @@ class Way:
             case GateOpened():
                 self._nothing_stands_in_the_way()
                 assert record.phase == self.phase.id
+                if record.kind == "review":
+                    self._complete()
                 self.gate, self.verdict = record, None
             case GateAnswered():
                 assert self.gate is not None, "an answer without a gate"
@@ -152,7 +158,18 @@ class Way:
         self.over = True
 
     def _complete(self) -> None:
-        """Nobody looked, so the files must have said it."""
+        """The phase's output is new, and STATE.json said what an agent may say at the end of this phase."""
         assert self.ended is not None
-        assert self.ended.proposal is not None
         assert self.phase.output is None or self.ended.output == "fresh"
+        after, over = advance(self.definitions, self.position)
+        following = DONE if over else current(self.definitions, after).id
+        may_say = {("completed", self.phase.id), ("completed", DONE)} if over else set()
+        may_say |= set() if over else {("paused", following), ("running", following)}
+        may_say |= set() if self.phase.repeats else {("paused", self.phase.id)}
+        assert self.ended.proposal is not None
+        assert (self.ended.proposal.state, self.ended.proposal.phase) in may_say
+
+
+def _adopted(record: Begun) -> SessionEnded:
+    """A task somebody else paused: its phase is complete."""
+    return SessionEnded(ending="ended", output="fresh", proposal=Proposal(state="paused", phase=record.phase))

@@ -45,7 +45,14 @@ class PiStream:
         check_login(self._pi, self._args, os.environ)
 
     def run(self, host: Host) -> Outcome:
-        session = _Session(self._fresh(host), host, Run(settles=self._found().settles), self._numbers)
+        kept = self._process is not None
+        session = self._session(host)
+        if kept and not session.ask({"type": "new_session"}):
+            self.close()
+            stopped = interruption(session.exit) if session.exit else None
+            if stopped is not None and stopped.ending != "timeout":
+                return stopped
+            session = self._session(host)
         outcome = session.converse()
         if session.exit is not None:
             self._process = None
@@ -65,25 +72,22 @@ class PiStream:
             self._pi = find_pi(os.environ)
         return self._pi
 
-    def _fresh(self, host: Host) -> Kept:
-        """A pi with an empty context: the one that is there after new_session, or a new one."""
-        if self._process is not None:
-            session = _Session(self._process, host, Run(), self._numbers)
-            if session.ask({"type": "new_session"}):
-                return self._process
-            self.close()
-        argv = (self._found().program, "--mode", "rpc", "-e", str(EXTENSION), *self._args)
-        self._process = Kept(Command(argv, host.project, host.env, inherit=(host.lock_fd,)))
-        return self._process
+    def _session(self, host: Host) -> _Session:
+        """With the pi that is there, or with a new one."""
+        if self._process is None:
+            argv = (self._found().program, "--mode", "rpc", "-e", str(EXTENSION), *self._args)
+            self._process = Kept(Command(argv, host.project, host.env, inherit=(host.lock_fd,)))
+        return _Session(self._process, host, self._found().settles, self._numbers)
 
 
 class _Session:
-    """One session's conversation with the process."""
+    """One session's conversation with the process; the time it takes to get an empty context is part of it."""
 
-    def __init__(self, process: Kept, host: Host, run: Run, numbers: itertools.count[int]) -> None:
+    def __init__(self, process: Kept, host: Host, settles: bool, numbers: itertools.count[int]) -> None:
         self._process = process
         self._host = host
-        self._run = run
+        self._settles = settles
+        self._run = Run()
         self._numbers = numbers
         self._unsent: list[Steer] = []
         self._steered: list[str] = []
@@ -94,6 +98,7 @@ class _Session:
         self.exit: Exit | None = None
 
     def converse(self) -> Outcome:
+        self._run = Run(settles=self._settles)
         prompt = self._host.prompt.read_text(encoding="utf-8")
         request = self._send({"type": "prompt", "message": prompt})
         with contextlib.ExitStack() as stack:
@@ -172,13 +177,13 @@ class _Session:
                 self._last_words.append(text.strip())
             self._host.emit(Output(stream, text, complete))
             return
-        open_dialogs = len(self._run.dialogs)
+        asking = bool(self._run.dialogs)
         record, events = self._run.read(line, complete)
         if record is not None:
             self._host.emit(Raw(record))
         for event in events:
             self._host.emit(event)
-        if len(self._run.dialogs) > open_dialogs:
+        if self._run.dialogs and not asking:
             self._show_dialog()
 
     def _show_dialog(self) -> None:
