@@ -11,6 +11,7 @@ from typing import Annotated, Any, NamedTuple
 from marathon.core.shape import Check, Unshaped, build
 from marathon.core.text import clean
 
+MOST_PHASES = 500
 _RESERVED_IDS = {"done"}
 _RESERVED_FILES = {"STATE.json", "instructions.md", "human.md"}
 
@@ -138,10 +139,26 @@ def sound(found: Definitions, refused: Mapping[str, str] | None = None) -> tuple
             for other in _references(workflow)
             if other not in good
         }
+        broken |= {key: "it unfolds into too many phases" for key in good if _size(key, good) > MOST_PHASES}
         if not broken:
             return good, bad
         bad.update(broken)
         good = {key: workflow for key, workflow in good.items() if key not in broken}
+
+
+def _size(key: str, found: Definitions) -> int:
+    """How many concrete phases lie below a workflow; references to a few levels of doubling are quickly a million."""
+    counted: dict[str, int] = {}
+
+    def count(name: str) -> int:
+        if name not in counted:
+            counted[name] = sum(
+                count(entry.workflow) if isinstance(entry, Reference) else 1
+                for entry in (found[name].phases if name in found else ())
+            )
+        return counted[name]
+
+    return count(key)
 
 
 def _references(workflow: Workflow) -> Iterator[str]:

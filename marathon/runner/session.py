@@ -208,7 +208,7 @@ def _briefing(
 ) -> Briefing:
     following, over = advance(shop.definitions, progress.position)
     return Briefing(
-        task=str(shop.shown),
+        task=str(shop.shown) if str(shop.shown).isprintable() else "$MARATHON_TASK_DIR",
         phase=step.phase,
         next_phase=DONE if over else current(shop.definitions, following).id,
         run=progress.run,

@@ -368,3 +368,14 @@ def test_the_built_in_workflow_is_research_plan_implement_with_two_reviews() -> 
         ("plan", "plan.md", True, False),
         ("implement", "result.md", False, True),
     ]
+
+
+def test_a_definition_that_unfolds_without_end_is_refused_before_anybody_walks_it() -> None:
+    leaf = parse_workflow("w0", {"name": "W", "phases": [PHASE]})
+    doubled = [
+        parse_workflow(f"w{level}", {"name": "W", "phases": [{"workflow": f"w{level - 1}"}] * 2})
+        for level in range(1, 40)
+    ]
+    good, bad = sound({workflow.key: workflow for workflow in [leaf, *doubled]})
+    assert len(good) == 9
+    assert {bad["w9"], bad["w39"]} == {"it unfolds into too many phases"}
