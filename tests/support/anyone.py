@@ -166,12 +166,17 @@ _acts = st.one_of(
     st.builds(Stop, st.booleans()),
 )
 _usual = [
-    Session((Do("output"), Propose("paused"))),
+    *[Session((Do("output"), Propose("paused")))] * 3,
     Session((Do("output"), Propose("running", "next"))),
     Session((Do("output"), Propose("completed", "done"))),
     Session((Do("work"), Propose("running"))),
+    Session((Do("output"), Propose("completed", "done")), killed_after=2),
+    Session((Propose("paused"),)),
+    Session((Leave(b"{"),)),
     Session((Do("ask"),)),
     Session((Do("wait"),)),
+    Session((Do("work"),), "crash"),
+    Session(()),
 ]
 _sessions = st.sampled_from(_usual) | st.builds(
     Session,
@@ -198,8 +203,8 @@ courses = st.builds(
     before=_some_elsewhere,
     seconds=st.sampled_from([0, 1, 86400, -3600]),
     reboot=st.booleans(),
-    sessions=st.lists(_sessions, max_size=5).map(tuple),
-    says=st.lists(_replies, max_size=4).map(tuple),
+    sessions=st.lists(_sessions, min_size=1, max_size=6).map(tuple),
+    says=st.lists(_replies, min_size=1, max_size=4).map(tuple),
     feedback=st.sampled_from([False, False, False, True]),
     auto_approve=st.sampled_from([False, False, True]),
     max_iterations=st.sampled_from([100, 100, 2]),
