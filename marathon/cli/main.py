@@ -89,9 +89,13 @@ EPILOG = (
     epilog=EPILOG,
 )
 @click.version_option(__version__, prog_name="pi-marathon")
-@click.option("--task", metavar="DIR", help="Run the marathon of this task directory.")
+@click.option("--task", metavar="DIR", allow_from_autoenv=False, help="Run the marathon of this task directory.")
 @click.option(
-    "-h", "--human", metavar="TEXT", help="Restart a finished or paused task with this feedback (help is --help)."
+    "-h",
+    "--human",
+    metavar="TEXT",
+    allow_from_autoenv=False,
+    help="Restart a finished or paused task with this feedback (help is --help).",
 )
 @click.option(
     "--agent",

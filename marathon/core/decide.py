@@ -26,6 +26,7 @@ IDLE_SESSIONS = 3
 REFUSED_ENDS = 3
 INVALID_STATES = 2
 STALE_OUTPUTS = 2
+TOLD_AGAIN = ("output", "invalid", "skipped")  # gates whose message the agent needs to hear too
 CUT_OFF = "The session before this one was cut off. What it wrote is kept: go on from there."
 
 
@@ -154,7 +155,7 @@ def _after_verdict(progress: Progress, definitions: Definitions, phase: Phase) -
         return Gate(gate.kind, gate.phase, message, gate.note, gate.onward)
     if answer.choice == "continue" and gate.onward == "next":
         return _onward(definitions, progress.position)
-    return RunSession(phase, progress.guidance)
+    return RunSession(phase, (*progress.guidance, gate.message) if gate.kind in TOLD_AGAIN else progress.guidance)
 
 
 def _redo(progress: Progress, definitions: Definitions, phase: str) -> Step:
