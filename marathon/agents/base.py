@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
@@ -102,7 +103,8 @@ def run_program(argv: Sequence[str], host: Host, *, terminal: bool) -> tuple[Exi
             timeout=host.timeout,
         )
     except StartFailed as error:
-        raise AgentUnavailable(f"Could not start {argv[0]!r}: {error.strerror}. Check the program's name.") from error
+        advice = " Check the program's name." if error.errno in (errno.ENOENT, errno.EACCES, errno.ENOEXEC) else ""
+        raise AgentUnavailable(f"Could not start {argv[0]!r}: {error.strerror}.{advice}") from error
     finally:
         if stdin is not None:
             os.close(stdin)

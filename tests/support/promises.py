@@ -1,175 +1,185 @@
-"""What a task's journal must never tell, whoever the agent, the human and the killer were."""
+"""What must hold of a task after every step, whoever its agent and its human are and wherever its runner was killed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
 
-from marathon.core.names import DONE
+from marathon.core.journal import Progress, fold
 from marathon.core.records import (
-    Begun,
-    Cancelled,
-    Finished,
     GateAnswered,
     GateOpened,
     Moved,
-    Proposal,
     Record,
+    Remark,
+    RestartBegun,
     RunStarted,
-    SessionEnded,
     SessionStarted,
+    SteerTaken,
 )
-from marathon.core.workflow import Definitions, Phase, Position, Segment, advance, current, locate, loop
+from marathon.core.state import parse_state
+from marathon.core.text import clean
+from marathon.disk.journal import read_journal
+from tests.support.anyone import DEFINITIONS
+from tests.support.way import Told, Way, sessions_of
+from tests.support.witness import Witness, all_spoken, spoken
+
+_ARCHIVED = re.compile(r".+\.\d{8}-\d{6}\.md|STATE\.json\.invalid-.+")
 
 
-@dataclass(frozen=True)
-class Told:
-    """A session as the journal tells of it."""
+class Promises:
+    """The task as the journal tells of it, held against what the witness knows."""
 
-    run: int
-    started: SessionStarted
-    ended: SessionEnded | None
+    def __init__(self, witness: Witness) -> None:
+        self.witness = witness
+        self.task = witness.task
+        self.records: list[Record] = []
+        self.progress = Progress()
+        self._journal = b""
+        self._kept: dict[str, object] = {}
 
-    @property
-    def number(self) -> tuple[int, int]:
-        return self.run, self.started.iteration
+    def read(self) -> None:
+        """What the journal says now; it only ever grows."""
+        path = self.task.journal_path
+        data = path.read_bytes() if path.exists() else b""
+        assert data.startswith(self._journal)
+        self._journal = data
+        self.records = read_journal(path)
+        self.progress = fold(self.records)
 
-    @property
-    def heard(self) -> bool:
-        """It came to its own end, or was cut off only after it had left a new output and called its phase complete."""
-        if self.ended is None:
-            return False
-        proposal, going_on = self.ended.proposal, ("running", self.started.phase)
-        done = self.ended.output == "fresh" and proposal and (proposal.state, proposal.phase) != going_on
-        return self.ended.ending in ("ended", "left") or bool(done)
+    def hold(self) -> None:
+        self.read()
+        self.no_gate_is_skipped_and_no_finished_phase_runs_again()
+        self.every_question_reaches_the_human()
+        self.no_word_of_the_human_is_lost()
+        self.human_md_holds_every_block_once_and_is_only_added_to()
+        self.words_come_as_new_to_one_session_that_ends_well()
+        self.every_invalid_state_is_kept()
+        self.nothing_kept_is_ever_changed()
 
+    def known_words(self) -> set[str]:
+        """Everything the journal heard from the human."""
+        texts = [record.text for record in self._of(GateAnswered, RestartBegun, SteerTaken, Remark)]
+        return {mark for text in texts for mark in spoken(text)}
 
-def sessions_of(records: Sequence[Record]) -> list[Told]:
-    """Every session that was begun, in order."""
-    found: list[Told] = []
-    run = 1
-    for record in records:
-        match record:
-            case RunStarted():
-                run = record.run
-            case SessionStarted():
-                unfinished = found and found[-1].ended is None and found[-1].run == run
-                assert not unfinished, "a session was begun before the last one was looked at"
-                found.append(Told(run, record, None))
-            case SessionEnded():
-                assert found, "an end without a beginning"
-                assert found[-1].ended is None, "one session ended twice"
-                found[-1] = Told(found[-1].run, found[-1].started, record)
-    numbers = [told.number for told in found]
-    assert len(set(numbers)) == len(numbers), f"a session's number was used twice: {numbers}"
-    return found
+    def state_is_whole(self) -> None:
+        """STATE.json when the runner is at rest."""
+        state, progress = parse_state((self.task.folder / "STATE.json").read_bytes()), self.progress
+        if progress.finished:
+            assert state.state == "completed" or state.phase == "done"
+        elif progress.gate:
+            assert (state.state, state.phase) == ("paused", progress.gate.phase)
 
+    def no_gate_is_skipped_and_no_finished_phase_runs_again(self) -> None:
+        way = Way(DEFINITIONS).follow(self.records)
+        for gate, answer in way.answered:
+            match answer.by:
+                case "auto":
+                    assert self.witness.auto_approved
+                    assert gate.onward == "next"
+                    assert gate.kind in ("review", "skipped")
+                case "terminal":
+                    said = [(r.choice, r.phase, r.text) for token, r in self.witness.typed if token == gate.token]
+                    assert (answer.choice, answer.phase, answer.text) in said
+                case "command":
+                    assert (gate.token, answer.text) in self.witness.sent.values()
 
-@dataclass
-class Way:
-    """Follows a task through its workflow and refuses every step that nobody allowed."""
+    def every_question_reaches_the_human(self) -> None:
+        for told in sessions_of(self.records):
+            seen = self.witness.seen.get(told.number)
+            if told.ended is not None and seen is not None and seen.asked is not None:
+                assert told.ended.question == clean(seen.asked)
+                after = [
+                    record
+                    for record in self._of(GateOpened, SessionStarted, Moved, RunStarted)
+                    if record.n > told.ended.n
+                ]
+                assert not after or isinstance(after[0], RunStarted) or getattr(after[0], "kind", "") == "question"
 
-    definitions: Definitions
-    workflow: str = ""
-    position: Position = field(default_factory=lambda: Position(()))
-    gate: GateOpened | None = None
-    verdict: tuple[GateOpened, GateAnswered] | None = None
-    ended: SessionEnded | None = None
-    over: bool = False
-    answered: list[tuple[GateOpened, GateAnswered]] = field(default_factory=list)
+    def no_word_of_the_human_is_lost(self) -> None:
+        waiting = {message.id for message in self.task.inbox.messages()}
+        known = self.known_words()
+        for name, (_, words) in self.witness.sent.items():
+            assert name in waiting or spoken(words) <= known
+        taken = Counter(record.id for record in self._of(SteerTaken))
+        for name in self.witness.steered:
+            assert taken[name] == 1 or (name in waiting and not taken[name])
 
-    @property
-    def phase(self) -> Phase:
-        return current(self.definitions, self.position)
+    def human_md_holds_every_block_once_and_is_only_added_to(self) -> None:
+        text = self.task.human_text()
+        assert text.startswith(self.witness.human)
+        self.witness.human = text
+        assert max(Counter(all_spoken(text)).values(), default=0) <= 1
+        owed = (self.progress.unwritten, self.progress.restart)
+        for record in self._of(GateAnswered, RestartBegun):
+            if record not in owed and getattr(record, "choice", "") != "answer":
+                assert spoken(record.text) <= spoken(text) | self.witness.erased
 
-    def follow(self, records: Sequence[Record]) -> Way:
-        for record in records:
-            self._step(record)
-        return self
+    def words_come_as_new_to_one_session_that_ends_well(self) -> None:
+        told = [each for each in sessions_of(self.records) if each.heard]
+        new: Counter[str] = Counter()
+        steered: Counter[str] = Counter()
+        for each in told:
+            seen = self.witness.seen[each.number]
+            new.update(spoken(_section(seen.prompt, "New from the human")))
+            steered.update(spoken(_section(seen.prompt, "Steering")))
+            steered.update(mark for steer in seen.steered for mark in spoken(steer.text))
+            assert spoken(seen.human) <= new.keys()
+            self._written_before(each, seen.human)
+            taken = [record.text for record in self._of(SteerTaken) if record.n < each.started.n]
+            assert {mark for text in taken for mark in spoken(text)} <= steered.keys()
+            self._answered(each, seen.prompt)
+        assert all(count <= 1 + self.witness.again[mark] for mark, count in new.items())
+        assert all(count == 1 for count in steered.values())
 
-    def _step(self, record: Record) -> None:
-        match record:
-            case Begun():
-                self.workflow = record.workflow
-                self._go(record.path)
-                self.ended = _adopted(record) if record.review else None
-                self.over = record.over
-            case RunStarted():
-                self._go(record.path)
-                self.over = False
-            case SessionStarted():
-                self._nothing_stands_in_the_way()
-                assert record.phase == self.phase.id
-                self.gate = self.verdict = self.ended = None
-            case SessionEnded():
-                self.ended = record
-            case GateOpened():
-                self._nothing_stands_in_the_way()
-                assert record.phase == self.phase.id
-                if record.kind == "review":
-                    self._complete()
-                self.gate, self.verdict = record, None
-            case GateAnswered():
-                assert self.gate is not None, "an answer without a gate"
-                verdict = self.gate, record
-                self.answered.append(verdict)
-                self.verdict = None if self.gate.kind == "limit" and record.choice == "continue" else verdict
-                self.gate = None
-            case Moved():
-                self._nothing_stands_in_the_way()
-                assert [tuple(segment) for segment in record.path] == list(self._expected().path)
-                self._go(record.path)
-            case Finished():
-                self._finish()
-            case Cancelled():
-                assert self.gate is not None, "cancelled without a gate"
-                self.over = True
+    def _written_before(self, told: Told, human: bytes) -> None:
+        """What the journal knew when a session began stood in human.md."""
+        for record in self._of(GateAnswered, RestartBegun):
+            if record.n < told.started.n and getattr(record, "choice", "") != "answer":
+                assert spoken(record.text) <= spoken(human) | self.witness.erased
 
-    def _go(self, path: list[tuple[str, int]]) -> None:
-        self.position = Position(tuple(Segment(*segment) for segment in path))
-        self.gate = self.verdict = self.ended = None
+    def _answered(self, told: Told, prompt: str) -> None:
+        """The last answer since a session ended well, or since the run began, comes with this one."""
+        heard = {each.ended.n for each in sessions_of(self.records) if each.ended and each.heard}
+        for record in reversed(self.records):
+            if record.n >= told.started.n:
+                continue
+            if record.n in heard or isinstance(record, RunStarted):
+                return
+            if isinstance(record, GateAnswered) and record.choice == "answer":
+                assert spoken(record.text) <= spoken(_section(prompt, "Your question, answered"))
+                return
 
-    def _nothing_stands_in_the_way(self) -> None:
-        assert not self.over, "something happened after the end"
-        assert self.gate is None or self.gate.kind == "limit", f"nobody answered the gate of {self.gate.phase}"
+    def every_invalid_state_is_kept(self) -> None:
+        left = [
+            self.witness.seen[each.number].left
+            for each in sessions_of(self.records)
+            if each.ended and each.ended.invalid
+        ]
+        kept = Counter(_content(path) for path in self.task.folder.glob("STATE.json.invalid-*"))
+        assert Counter(data for data in left if data is not None) <= kept
 
-    def _expected(self) -> Position:
-        """Where a human sent the task, or where a phase without a gate leads."""
-        if self.verdict is None:
-            assert not self.phase.gate, f"{self.phase.id} was left without a review"
-            self._complete()
-            return advance(self.definitions, self.position)[0]
-        gate, answer = self.verdict
-        if answer.choice == "loop":
-            return loop(self.definitions, self.position)
-        if answer.choice == "redo":
-            path = locate(self.definitions, self.workflow, answer.phase or gate.phase, self.position.path)
-            assert path
-            return Position(path)
-        assert answer.choice == "continue"
-        assert gate.onward == "next"
-        return advance(self.definitions, self.position)[0]
+    def nothing_kept_is_ever_changed(self) -> None:
+        found = {path.name: _content(path) for path in self.task.folder.iterdir() if _ARCHIVED.fullmatch(path.name)}
+        assert found.items() >= self._kept.items()
+        self._kept = found
+        if self.progress.restart is None:
+            for record in self._of(RestartBegun):
+                assert self.witness.to_archive[record.text] <= set(found.values())
 
-    def _finish(self) -> None:
-        self._nothing_stands_in_the_way()
-        assert advance(self.definitions, self.position)[1], "finished before the last phase"
-        if self.verdict is None and self.ended is not None:
-            self._complete()
-        self.over = True
-
-    def _complete(self) -> None:
-        """The phase's output is new, and STATE.json said what an agent may say at the end of this phase."""
-        assert self.ended is not None
-        assert self.phase.output is None or self.ended.output == "fresh"
-        after, over = advance(self.definitions, self.position)
-        following = DONE if over else current(self.definitions, after).id
-        may_say = {("completed", self.phase.id), ("completed", DONE)} if over else set()
-        may_say |= set() if over else {("paused", following), ("running", following)}
-        may_say |= set() if self.phase.repeats else {("paused", self.phase.id)}
-        assert self.ended.proposal is not None
-        assert (self.ended.proposal.state, self.ended.proposal.phase) in may_say
+    def _of(self, *kinds: type[Record]) -> list[Any]:
+        return [record for record in self.records if isinstance(record, kinds)]
 
 
-def _adopted(record: Begun) -> SessionEnded:
-    """A task somebody else paused: its phase is complete."""
-    return SessionEnded(ending="ended", output="fresh", proposal=Proposal(state="paused", phase=record.phase))
+def _section(prompt: str, title: str) -> str:
+    """What the prompt says below a heading of its own."""
+    _, _, rest = prompt.partition(f"\n## {title}\n")
+    return rest.split("\n## ")[0]
+
+
+def _content(path: Path) -> object:
+    if path.is_symlink():
+        return path.readlink()
+    return path.read_bytes() if path.is_file() else None

@@ -78,7 +78,8 @@ class Witness:
     typed: list[tuple[str, Reply]] = field(default_factory=list)  # at the desk: gate's token, reply
     sent: dict[str, tuple[str, str]] = field(default_factory=dict)  # inbox file: gate's token, words
     steered: dict[str, str] = field(default_factory=dict)  # inbox file: words
-    restarts: list[str] = field(default_factory=list)
+    to_archive: dict[str, set[bytes]] = field(default_factory=dict)  # a restart's words: what it must keep
+    auto_approved: bool = False
     erased: set[str] = field(default_factory=set)  # words the human took out of human.md
     again: Counter[str] = field(default_factory=Counter)  # how often words may come as new once more
     human: bytes = b""  # human.md when a human last touched it
@@ -160,6 +161,11 @@ class Witness:
 
     def phases(self) -> list[Phase]:
         return [phase for _, phase in places(DEFINITIONS, self.workflow)]
+
+    def outputs(self) -> set[bytes]:
+        """What lies there of all phases."""
+        paths = [self.task.folder / phase.output for phase in self.phases() if phase.output]
+        return {path.read_bytes() for path in paths if path.exists()}
 
     def _after(self, name: str) -> str:
         names = [*(phase.id for phase in self.phases()), DONE]
