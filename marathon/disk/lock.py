@@ -71,7 +71,7 @@ class Held(TaskBusy):
 
 def _lock_now(fd: int) -> None:
     """Lock or fail; a `status` that looks at the same moment holds a shared lock for microseconds only."""
-    for _ in range(5):
+    for _ in range(25):
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -66,7 +66,8 @@ def test_of_fifty_at_once_exactly_one_gets_it_and_the_others_name_it(tmp_path: P
 
     all_at_once(50, compete)
     (winner,) = done.glob("winner-*")
-    assert {other.read_text() for other in done.iterdir()} == {winner.read_text()}
+    named = {other.read_text() for other in done.iterdir()}
+    assert named - {"None"} == {winner.read_text()}  # one that looked before the note was written can name nobody
 
 
 def test_a_killed_holder_leaves_no_stale_lock(path: Path, holder: Other) -> None:

@@ -125,8 +125,7 @@ class AnyAgentAnyHuman(RuleBasedStateMachine):
         journal = self.witness.task.journal_path
         if ran.owed is not None and journal.exists():
             number = self.promises.progress.last + 1
-            stamped = ran.owed.model_copy(update={"n": number, "at": utc(self.witness.time)})
-            line = stamped.model_dump_json().encode()
+            line = replace(ran.owed, n=number, at=utc(self.witness.time)).to_json().encode()
             with journal.open("ab") as file:
                 file.write(line[: round(len(line) * torn)])
 

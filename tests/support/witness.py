@@ -82,6 +82,7 @@ class Witness:
     auto_approved: bool = False
     erased: set[str] = field(default_factory=set)  # words the human took out of human.md
     again: Counter[str] = field(default_factory=Counter)  # how often words may come as new once more
+    may_stand_twice: set[str] = field(default_factory=set)  # spoilt by hand before the journal knew them written
     human: bytes = b""  # human.md when a human last touched it
 
     def __post_init__(self) -> None:
@@ -214,6 +215,9 @@ class Witness:
         self.erased |= spoken(before) - spoken(after)
         if not after.startswith(before):
             self.again.update(spoken(after))
+            progress = fold(read_journal(self.task.journal_path))
+            for owed in (progress.unwritten, progress.restart):
+                self.may_stand_twice |= spoken(owed.text) if owed else set()
 
 
 def _bytes(path: Path) -> bytes | None:
