@@ -13,6 +13,7 @@ from typing import Literal
 from marathon.disk.files import make_private_directory, read_regular, write_atomic
 
 MAX_BYTES = 4 * 1024 * 1024
+CLOCK_GRAIN = 2 * 10**9
 Kind = Literal["steer", "verdict", "stop"]
 
 
@@ -55,9 +56,12 @@ class Inbox:
     def stamp(self) -> int:
         """Changes whenever a message comes or goes; -1 where there is no inbox yet."""
         try:
-            return os.stat(self.folder).st_mtime_ns
+            changed = os.stat(self.folder).st_mtime_ns
         except FileNotFoundError:
             return -1
+        # A file system's clock is coarse: the next message may bear the same time, so one this fresh says nothing yet.
+        now = time.time_ns()
+        return now if now - changed < CLOCK_GRAIN else changed
 
     def messages(self) -> list[Message]:
         """What is there, oldest first; files that are no messages are left alone."""

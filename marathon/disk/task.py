@@ -113,6 +113,11 @@ class Task:
             sync_directory(self.folder)
         return name
 
+    def remove_leftovers(self) -> None:
+        """What a runner that was killed while it wrote STATE.json left beside it; only for the lock's holder."""
+        for path in self.folder.glob(f".{STATE}.{'[0-9a-f]' * 12}.tmp"):
+            path.unlink(missing_ok=True)
+
     # The agent's artifacts
 
     def output_mark(self, name: str | None) -> str | None:

@@ -114,6 +114,7 @@ def finish_interrupted(
     task: Task, ledger: Ledger, definitions: Definitions, clock: Callable[[], datetime]
 ) -> RestartBegun | None:
     """Complete what an earlier runner recorded but did not live to carry out; returns the restart, if it was one."""
+    task.remove_leftovers()
     owed = ledger.progress.unwritten
     if owed is not None:
         task.append_human(owed.heading, owed.text)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from marathon.disk.inbox import MAX_BYTES, Inbox, Message
+from marathon.disk.inbox import CLOCK_GRAIN, MAX_BYTES, Inbox, Message
 from tests.disk.tools import all_at_once, mode_of, umask
 from tests.support.mortal import Killed, Life, living
 
@@ -60,6 +60,21 @@ def test_the_stamp_tells_of_every_coming_and_going(inbox: Inbox) -> None:
     inbox.remove(inbox.messages()[0].id)
     seen.append(inbox.stamp())
     assert len(set(seen)) == len(seen)
+
+
+def test_the_stamp_tells_of_a_message_that_a_coarse_clock_gives_the_time_of_the_last_one(inbox: Inbox) -> None:
+    inbox.put("steer", text="x")
+    time, seen = inbox.folder.stat().st_mtime_ns, inbox.stamp()
+    inbox.put("steer", text="y")
+    os.utime(inbox.folder, ns=(time, time))
+    assert inbox.stamp() != seen
+
+
+def test_the_stamp_is_the_same_as_long_as_nothing_comes_or_goes(inbox: Inbox) -> None:
+    inbox.put("steer", text="x")
+    long_ago = inbox.folder.stat().st_mtime_ns - CLOCK_GRAIN
+    os.utime(inbox.folder, ns=(long_ago, long_ago))
+    assert inbox.stamp() == inbox.stamp() == long_ago
 
 
 def test_without_a_folder_there_are_no_messages_and_none_is_made(inbox: Inbox) -> None:

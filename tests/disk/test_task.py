@@ -169,6 +169,16 @@ def test_every_invalid_state_is_kept_under_a_name_of_its_own(folder: Path, task:
     assert task.set_state_aside(NOW) == f"{stamp}-4"
 
 
+def test_what_a_killed_runner_left_beside_it_is_removed_and_nothing_else(folder: Path, task: Task) -> None:
+    with pytest.raises(Killed), living(Life(folder, 2)):
+        task.write_state(TaskState(state="running", phase="plan"))
+    assert len(list(folder.glob(".STATE.json.*.tmp"))) == 1
+    for name in (".STATE.json.mine.tmp", ".other.tmp", "STATE.json.tmp"):
+        (folder / name).write_text("")
+    task.remove_leftovers()
+    assert sorted(path.name for path in folder.glob("*tmp")) == [".STATE.json.mine.tmp", ".other.tmp", "STATE.json.tmp"]
+
+
 # human.md
 
 
