@@ -155,6 +155,7 @@ class Watch:
         if now >= self._next_tick:
             self._next_tick = now + self.tick
             self._wake_the_guardian()
+            self._continued()
             if self.agent and self.call.tick() and wanted and self._reason == "exited":
                 self._stop("stopped", self.grace)
 
@@ -205,8 +206,11 @@ class Watch:
         self._hand_over()
 
     def _continued(self) -> None:
-        """Somebody stopped us without asking; the shell then gave the terminal to us, not to the agent."""
-        if self.terminal and self.terminal.lent and self.terminal.belongs_to(os.getpgrp()):
+        """Somebody stopped us without asking; the shell then gave the terminal to us, not to the agent.
+
+        Looked at with every tick as well: the shell may hand it over only after its signal has been heard.
+        """
+        if self.agent and self.terminal and self.terminal.lent and self.terminal.belongs_to(os.getpgrp()):
             self._hand_over()
 
     def _can_have_it(self) -> bool:

@@ -35,7 +35,7 @@ def hold(path: Path, runner: str = "other") -> None:
 @pytest.fixture
 def holder(path: Path) -> Iterator[Other]:
     with Other(lambda: hold(path)) as other:
-        until(lambda: holder_of(path), "the other process has the lock")
+        until(lambda: (held := holder_of(path)) and held.pid == other.pid, "the other process has the lock")
         yield other
 
 
