@@ -14,7 +14,7 @@ from tests.real.model_server import coding_agent
 from tests.real.real_world import RealWorld, pis
 
 KILLS = 10
-CHUNKS = 4
+CHUNKS = 50
 
 
 def check_the_end(real: RealWorld) -> None:
@@ -35,7 +35,7 @@ def test_the_runner_killed_ten_times(real: RealWorld) -> None:
     while kills < KILLS:
         runner = real.start("--auto-approve")
         try:
-            runner.wait(chance.uniform(0.2, 4.0))
+            runner.wait(chance.uniform(0.3, 3.0))
         except subprocess.TimeoutExpired:
             kills += 1
         else:
@@ -46,7 +46,7 @@ def test_the_runner_killed_ten_times(real: RealWorld) -> None:
         until(lambda: not left_over(real), "the agent dies with its runner")
     last = real.run("--auto-approve", timeout=120)
     assert last.returncode == 0, last.stdout
-    assert kills >= 3
+    assert kills >= KILLS
     check_the_end(real)
 
 
@@ -57,7 +57,7 @@ def test_pi_killed_ten_times(real: RealWorld) -> None:
     kills = 0
     try:
         while kills < KILLS and runner.poll() is None:
-            time.sleep(chance.uniform(0.1, 1.5))
+            time.sleep(chance.uniform(0.1, 1.2))
             for pid in pis(real):
                 os.kill(pid, signal.SIGKILL)
                 kills += 1
@@ -65,7 +65,7 @@ def test_pi_killed_ten_times(real: RealWorld) -> None:
     finally:
         runner.kill()
     assert runner.returncode == 0, said
-    assert kills >= 3
+    assert kills >= KILLS
     check_the_end(real)
 
 
