@@ -12,8 +12,9 @@ from typing import Literal, Protocol
 
 from marathon.core.events import Output, Sink, Ticked, Told
 from marathon.core.journal import Steer
-from marathon.core.records import Ending, Usage
-from marathon.core.text import one_line
+from marathon.core.records import Ending
+from marathon.core.text import one_line, says_complete
+from marathon.core.usage import Usage
 from marathon.errors import AgentUnavailable
 from marathon.process.child import Command, Exit, StartFailed
 from marathon.process.signals import Signals
@@ -54,6 +55,7 @@ class Outcome:
     permanent: bool = False
     retry_after: float | None = None
     steered: tuple[str, ...] = ()
+    signal: bool = False  # its last message says that all is done
 
 
 class Agent(Protocol):
@@ -65,6 +67,10 @@ class Agent(Protocol):
     @property
     def keeps_log(self) -> bool:
         """Whether it writes its events itself, because it has the terminal and nobody else sees them."""
+
+    @property
+    def tells_usage(self) -> bool:
+        """Whether it says what a session cost; where it does not, a budget of money or tokens cannot be kept."""
 
     def check(self) -> None:
         """Raise AgentUnavailable, with the cure, before the first session rather than in it."""
@@ -132,6 +138,6 @@ def plain_outcome(exit: Exit, last_words: str) -> Outcome:
     if by_runner is not None:
         return by_runner
     if exit.code == 0:
-        return Outcome("ended", seconds=exit.seconds)
+        return Outcome("ended", seconds=exit.seconds, signal=says_complete(last_words))
     how = f"killed by signal {exit.signal}" if exit.signal is not None else f"exit code {exit.code}"
     return Outcome("crashed", how + said, exit.seconds)

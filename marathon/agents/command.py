@@ -18,6 +18,7 @@ class CommandAgent:
     mode: Mode = "stream"
     name: str = "command"
     keeps_log: bool = False
+    tells_usage: bool = False
 
     def check(self) -> None:
         if not self.argv:

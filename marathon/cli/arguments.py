@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 
+from marathon.core.text import seconds_in
 from marathon.errors import WrongUsage
-
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def seconds_of(text: str, option: str) -> float:
     """90, 90s, 5m, 2h, 1d, 1.5h as seconds."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd]?)", text.strip())
-    if not match:
+    seconds = seconds_in(text)
+    if seconds is None:
         raise WrongUsage(f"{option}: {text!r} is not a duration. Write it like 90s, 5m or 2h.")
-    return float(match[1]) * _UNITS[match[2] or "s"]
+    return seconds
 
 
 def task_path(text: str) -> Path:

@@ -9,14 +9,18 @@ from typing import Any
 from marathon.cli.verdict import resume_command
 from marathon.core.decide import phase_ids
 from marathon.core.journal import Progress, fold
+from marathon.core.limits import Limits, budget_lines, with_amounts
 from marathon.core.names import StateInvalid
+from marathon.core.text import steps_line
 from marathon.disk.journal import read_journal
 from marathon.disk.lock import holder_of
 from marathon.disk.task import Task
 from marathon.disk.workflows import load_workflows
 from marathon.process.clock import moment
-from marathon.review.view import answering_commands
-from marathon.show.status import Status, condition_of, waits_for, where
+from marathon.review.view import answering_commands, with_option
+from marathon.show.status import Status, condition_of, criteria_facts, waits_for, where
+
+_NOTHING_LIMITED = Limits(max_iterations=0)  # what the task itself was given is told, not the defaults
 
 
 def look_at(shown: Path, sessions: int) -> Status:
@@ -27,11 +31,18 @@ def look_at(shown: Path, sessions: int) -> Status:
     resume = "" if holder else resume_command(task, shown)
     if not progress.workflow:
         return Status(task=str(shown), condition=_untouched(task), resume=resume)
+    return status_of(task, shown, progress, resume, runner=str(holder) if holder else "", sessions=sessions)
+
+
+def status_of(
+    task: Task, shown: Path, progress: Progress, resume: str, *, runner: str = "", sessions: int = 0
+) -> Status:
+    """What a journal amounts to, in the words of `status`."""
     steering = len(progress.steer) + sum(message.kind == "steer" for message in task.inbox.messages())
     workflows = load_workflows(Path.cwd(), os.environ).workflows
     gate = progress.gate
     answers = answering_commands(gate.kind, shown, phase_ids(workflows, progress.workflow)) if gate else ()
-    condition = condition_of(progress, holder is not None)
+    condition = condition_of(progress, bool(runner))
     return Status(
         task=str(shown),
         condition=condition,
@@ -41,13 +52,17 @@ def look_at(shown: Path, sessions: int) -> Status:
         iteration=progress.iteration,
         seconds=progress.seconds,
         usage=progress.usage,
+        shape=progress.scored.shape if progress.scored else "",
+        budget=budget_lines(with_amounts(_NOTHING_LIMITED, progress.limits, progress.added), progress.used),
+        steps=steps_line(task.plan_steps()),
+        checks=criteria_facts(progress),
         waits_for=waits_for(progress, moment()),
         note=(gate.note if gate else None) or "",
-        runner=str(holder) if holder else "",
+        runner=runner,
         steering=steering,
         sessions=task.iterations(progress.run)[-sessions:] if sessions else (),
         answer_with=answers,
-        resume=f'{resume} -h "what else to do"' if condition in ("completed", "cancelled") and resume else resume,
+        resume=with_option(resume, '-h "what else to do"') if condition in ("completed", "cancelled") else resume,
     )
 
 

@@ -10,14 +10,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from marathon import __version__
+from marathon.cli.amounts import MONEY, SESSIONS, TIME, TOKENS
 from marathon.errors import MarathonError
 
 # name: (what --help says, the module below marathon.cli.commands); a command is loaded only when it is typed.
 COMMANDS = {
     "demo": "A complete marathon in a throw-away project: no key, no network.",
     "new": "Make a task directory.",
+    "score": "How well a task's instructions say what to do.",
     "list": "The tasks of this project.",
     "status": "Where a task stands and what it waits for.",
     "steer": "Send guidance to the agent: it comes with the next session.",
@@ -25,11 +28,13 @@ COMMANDS = {
     "redo": "Answer an open gate: do a phase again.",
     "answer": "Answer the agent's question.",
     "cancel": "End a run for good (asks first).",
+    "check": "Run the checks of a task.",
     "stop": "Ask the running marathon to stop after this session.",
     "wait": "For agents: ask for a pause before the next session.",
     "ask": "For agents: ask the human a question.",
+    "hook": "For Claude Code's hooks: may it stop, what should it know.",
     "workflow": "List, show and check workflow definitions.",
-    "install": "Give pi the extension and the skills.",
+    "install": "Give pi the extension and the skills; --claude: Claude Code the hooks.",
     "doctor": "Check this machine and say what to mend.",
     "completion": "Print the shell completion script.",
 }
@@ -108,11 +113,21 @@ EPILOG = (
     "--mode", type=click.Choice(["tui", "stream"]), help="Hand the agent the terminal, or show its work as lines."
 )
 @click.option("--workflow", default="rpi", show_default=True, metavar="KEY", help="For a new task; see: workflow list.")
-@click.option("--auto-approve", is_flag=True, help="Pass review gates; recorded as looked at by nobody.")
 @click.option(
-    "--max-iterations", type=click.IntRange(min=0), default=100, show_default=True, help="Sessions; 0: no limit."
+    "--shape", type=click.Choice(["tool", "colleague"]), help="How closely you look, whatever the score; see: score."
 )
-@click.option("--max-time", default="0", metavar="DURATION", help="Working time such as 90m or 8h; 0: no limit.")
+@click.option("--auto-approve", is_flag=True, help="Pass review gates; recorded as looked at by nobody.")
+@click.option("--trust", is_flag=True, allow_from_autoenv=False, help="Agree to the checks as they are now, for CI.")
+@click.option("--max-iterations", type=SESSIONS, default="100", show_default=True, help="Sessions; 0: no limit.")
+@click.option("--max-time", type=TIME, default="0", help="Working time such as 90m or 8h; 0: no limit.")
+@click.option("--max-cost", type=MONEY, default="0", help="What the agent may cost; +10: so much more. 0: no limit.")
+@click.option("--max-tokens", type=TOKENS, default="0", help="Tokens, all kinds together; 0: no limit.")
+@click.option(
+    "--reflect-every", type=click.IntRange(min=0), default=0, metavar="N", help="Look back after every N sessions."
+)
+@click.option(
+    "--breaker", "breakers", multiple=True, metavar="NAME=N", help="When it counts as stuck; same-error=3, … 0: never."
+)
 @click.option(
     "--session-timeout", default="2h", show_default=True, metavar="DURATION", help="For one session; 0: none."
 )
@@ -125,6 +140,7 @@ EPILOG = (
 @click.option(
     "--keep-events", type=click.IntRange(min=0), default=200, show_default=True, help="Logs of a run; 0: keep all."
 )
+@click.option("--json", "as_json", is_flag=True, help="Ask nothing; print one JSON object at the end.")
 @click.option("--notify/--no-notify", default=True, help="Bell and desktop notification when a human is needed.")
 @click.pass_context
 def cli(ctx: click.Context, /, **options: Any) -> None:
@@ -140,6 +156,7 @@ def cli(ctx: click.Context, /, **options: Any) -> None:
     if ctx.invoked_subcommand is not None:
         return
     agent_args = ctx.meta.get("agent_args", ())
+    options["typed"] = {name for name in options if ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE}
     if options["task"] is None:
         from marathon.cli.loose import start_pi
 
@@ -159,6 +176,11 @@ def main(args: Sequence[str] | None = None) -> None:
 def _guarded(args: list[str]) -> int:
     output = sys.stdout
     try:
+        if args[:1] == ["hook"] and "--help" not in args:
+            # Past the options: a wrong one in the environment is exit code 2, by which a hook forbids Claude to stop.
+            from marathon.cli.commands.hook import answer
+
+            return answer(args[1:])
         if "--task" in args or any(arg.startswith("--task=") for arg in args):
             _use_settings()
         result = cli.main(args, prog_name="pi-marathon", standalone_mode=False)

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
-import shlex
 import signal
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from marathon.agents.base import Agent
-from marathon.agents.table import DEFAULT, find_agent
-from marathon.cli.arguments import message_text, seconds_of, task_path
-from marathon.cli.look import summary_of
+from marathon.cli.look import status_of, summary_of
+from marathon.cli.order import Order, read_order
 from marathon.core.events import Event, Sink, Told
-from marathon.core.limits import Limits
-from marathon.core.workflow import Definitions
+from marathon.core.limits import BUDGETS, with_amounts
+from marathon.core.names import utc
+from marathon.core.records import LimitSet
+from marathon.disk.agreed import Agreed, agreed_folder
 from marathon.disk.eventlog import EventLog
 from marathon.disk.mailbox import Mailbox, states_folder, sweep
 from marathon.disk.task import Task
-from marathon.disk.workflows import load_workflows
 from marathon.errors import MarathonError
 from marathon.process.signals import Interrupted, Signals
 from marathon.process.terminal import interactive, on_terminal
@@ -32,33 +30,34 @@ from marathon.review.desk import Desk, NoTerminal, TerminalDesk
 from marathon.runner.gatekeeper import WAITS_FOR_HUMAN, Gatekeeper
 from marathon.runner.ledger import Ledger
 from marathon.runner.loop import Runner
-from marathon.runner.opening import begin, check_workflow, finish_interrupted, lock_task, new_runner_id, restart
+from marathon.runner.opening import begin, finish_interrupted, lock_task, new_runner_id, restart
 from marathon.runner.session import Workshop
 from marathon.runner.stops import Stops
+from marathon.runner.verifier import Verifier
+from marathon.show.report import as_json, as_markdown
 from marathon.show.screen import Screen
-
-
-@dataclass(frozen=True)
-class Order:
-    """What was asked for, read and checked; nothing has been changed yet."""
-
-    shown: Path
-    task: Task
-    feedback: str | None
-    limits: Limits
-    agent: Agent
-    workflow: str
-    definitions: Definitions
-    auto_approve: bool
-    notify: bool
-    keep_events: int
-    resume: str
 
 
 def run_task(options: Mapping[str, Any], agent_args: tuple[str, ...]) -> int:
     """The exit code of a marathon; everything is refused before anything is changed."""
-    order = _order(options, agent_args)
-    screen = Screen(sys.stdout, live=on_terminal(), notify=order.notify)
+    with _told_as_json(options["as_json"]):
+        return _run_order(read_order(options, agent_args))
+
+
+@contextlib.contextmanager
+def _told_as_json(wanted: bool) -> Iterator[None]:
+    """With --json an error is an object too; the sentence on stderr stays."""
+    try:
+        yield
+    except MarathonError as error:
+        if wanted:
+            print(json.dumps({"exit": error.exit_code, "outcome": "error", "error": str(error)}), flush=True)
+        raise
+
+
+def _run_order(order: Order) -> int:
+    out = sys.stderr if order.as_json else sys.stdout
+    screen = Screen(out, live=on_terminal() and not order.as_json, notify=order.notify)
     log = EventLog()
 
     def emit(event: Event) -> None:
@@ -69,40 +68,7 @@ def run_task(options: Mapping[str, Any], agent_args: tuple[str, ...]) -> int:
         signals = cleanup.enter_context(Signals())
         cleanup.callback(log.close)
         cleanup.callback(screen.close)
-        try:
-            return _marathon(order, signals, emit, cleanup)
-        except Interrupted as end:
-            emit(Told(f"Interrupted; everything is saved. To go on: {order.resume}"))
-            return 128 + end.signum
-        except EOFError:
-            emit(Told(f"No answer; the gate stays open. To go on: {order.resume}"))
-            # A closed window is told by a signal and by the end of input; the signal is what it was.
-            return 128 + signal.SIGHUP if signals.pending(signal.SIGHUP) else WAITS_FOR_HUMAN
-
-
-def _order(options: Mapping[str, Any], agent_args: tuple[str, ...]) -> Order:
-    shown = task_path(options["task"])
-    feedback = None if options["human"] is None else message_text(options["human"])
-    limits = limits_of(options)
-    agent = find_agent(options["agent"], agent_args, options["mode"])
-    agent.check()
-    task = Task.open(shown)
-    definitions = load_workflows(Path.cwd(), os.environ).workflows
-    if not task.journal_path.exists():  # a task that has begun keeps its own
-        check_workflow(definitions, options["workflow"])
-    return Order(
-        shown=shown,
-        task=task,
-        feedback=feedback,
-        limits=limits,
-        agent=agent,
-        workflow=options["workflow"],
-        definitions=definitions,
-        auto_approve=options["auto_approve"],
-        notify=options["notify"],
-        keep_events=options["keep_events"],
-        resume=resume_command(options, agent_args),
-    )
+        return _marathon(order, signals, emit, cleanup)
 
 
 def _marathon(order: Order, signals: Signals, emit: Sink, cleanup: contextlib.ExitStack) -> int:
@@ -122,7 +88,13 @@ def _marathon(order: Order, signals: Signals, emit: Sink, cleanup: contextlib.Ex
     completed = finish_interrupted(task, ledger, order.definitions, _clock)
     if order.feedback is not None and not (completed and completed.text == order.feedback):
         restart(task, ledger, order.definitions, order.feedback, _clock)
+    _allow(ledger, order)
+    limits = with_amounts(order.limits, ledger.progress.limits, ledger.progress.added)
+    if (limits.max_cost or limits.max_tokens) and not order.agent.tells_usage:
+        useless = "--max-cost and --max-tokens have no effect"
+        emit(Told(f"The agent {order.agent.name} does not tell what it uses: {useless}.", "warning"))
     stops = Stops(task, runner_id, emit)
+    asked = interactive() and not order.as_json
     shop = Workshop(
         task=task,
         shown=order.shown,
@@ -140,32 +112,55 @@ def _marathon(order: Order, signals: Signals, emit: Sink, cleanup: contextlib.Ex
         stop_now=stops.now,
         lock_fd=lock.fd,
         timeout=order.limits.session_timeout,
-        attended=interactive(),
+        attended=asked,
         keep_events=order.keep_events,
     )
-    desk: Desk = TerminalDesk(signals, task.own / "draft.md") if interactive() else NoTerminal()
-    gatekeeper = Gatekeeper(shop, ledger, desk, stops, order.auto_approve)
-    return Runner(shop, ledger, gatekeeper, order.limits, stops).run()
+    out = sys.stderr if order.as_json else sys.stdout
+    desk: Desk = TerminalDesk(signals, task.own / "draft.md") if asked else NoTerminal(out)
+    verifier = Verifier(shop, ledger, Agreed(agreed_folder(os.environ)), order.shape)
+    verifier.look()
+    if order.trust:
+        verifier.agree()
+    gatekeeper = Gatekeeper(shop, ledger, desk, stops, verifier.agree, order.auto_approve)
+    code = _run(Runner(shop, ledger, gatekeeper, verifier, order.limits, stops), order, emit)
+    _report(order, ledger, code)
+    return code
 
 
-def limits_of(options: Mapping[str, Any]) -> Limits:
-    return Limits(
-        max_iterations=options["max_iterations"],
-        max_seconds=seconds_of(options["max_time"], "--max-time"),
-        session_timeout=seconds_of(options["session_timeout"], "--session-timeout"),
-        retries=options["retries"],
-        retry_wait=seconds_of(options["retry_wait"], "--retry-wait"),
-    )
+def _run(runner: Runner, order: Order, emit: Sink) -> int:
+    """The exit code, also of a marathon that was cut off."""
+    try:
+        return runner.run()
+    except Interrupted as end:
+        emit(Told(f"Interrupted; everything is saved. To go on: {order.resume}"))
+        return 128 + end.signum
+    except EOFError:
+        emit(Told(f"No answer; the gate stays open. To go on: {order.resume}"))
+        # A closed window is told by a signal and by the end of input; the signal is what it was.
+        return 128 + signal.SIGHUP if runner.shop.signals.pending(signal.SIGHUP) else WAITS_FOR_HUMAN
 
 
-def resume_command(options: Mapping[str, Any], agent_args: tuple[str, ...]) -> str:
-    """What to type to go on: the same agent on the same task, without the feedback."""
-    words = ["pi-marathon", "--task", options["task"]]
-    typed = {"agent": options["agent"] if options["agent"] != DEFAULT else None, "mode": options["mode"]}
-    words += [word for name, value in typed.items() if value for word in (f"--{name}", value)]
-    if agent_args:
-        words += ["--", *agent_args]
-    return shlex.join(words)
+def _report(order: Order, ledger: Ledger, code: int) -> None:
+    """summary.md of the run, and with --json one object; a marathon that ended well does not fail for their sake."""
+    progress = ledger.progress
+    status = status_of(order.task, order.shown, progress, order.resume, sessions=sys.maxsize)
+    with contextlib.suppress(OSError, MarathonError):
+        order.task.write_report(progress.run, as_markdown(status, code, utc(_clock())))
+    if order.as_json:
+        with contextlib.suppress(OSError):
+            print(json.dumps(as_json(status, code), ensure_ascii=True), flush=True)
+
+
+def _allow(ledger: Ledger, order: Order) -> None:
+    """Budgets that were typed are this task's from now on; a sum comes on top of what is allowed or used already."""
+    for name, amount in order.typed:
+        progress = ledger.progress
+        limits = with_amounts(order.limits, progress.limits, progress.added)
+        used = next(budget.used(progress.used) for budget in BUDGETS if budget.field == name)
+        if amount.added:
+            ledger.record(LimitSet(name=name, value=max(getattr(limits, name), used) + amount.value, added=True))
+        elif dict(progress.limits).get(name) != amount.value or dict(progress.added).get(name) is not None:
+            ledger.record(LimitSet(name=name, value=amount.value))
 
 
 def _leave_summary(task: Task, ledger: Ledger) -> None:

@@ -8,13 +8,18 @@ from typing import Any
 
 from marathon.errors import WrongUsage
 
-KNOWN = {
+KNOWN: dict[str, type] = {
     "agent": str,
     "mode": str,
     "workflow": str,
     "auto_approve": bool,
+    "shape": str,
     "max_iterations": int,
     "max_time": str,
+    "max_cost": float,
+    "max_tokens": int,
+    "reflect_every": int,
+    "breakers": list,
     "session_timeout": str,
     "retries": int,
     "retry_wait": str,
@@ -22,7 +27,7 @@ KNOWN = {
     "notify": bool,
 }
 # What a repository must not decide for whoever checks it out.
-NOT_FOR_PROJECTS = {"auto_approve"}
+NOT_FOR_PROJECTS = {"auto_approve", "shape"}
 
 
 def load_settings(project: str, environ: Mapping[str, str]) -> dict[str, Any]:
@@ -47,6 +52,8 @@ def _read(path: Path, known: Mapping[str, type]) -> dict[str, Any]:
         key = name.replace("-", "_")
         if key not in known:
             raise WrongUsage(f"{path}: {name!r} cannot be set here. Known: {', '.join(sorted(known))}.")
+        if type(value) is int and known[key] is float:
+            value = float(value)
         if type(value) is not known[key]:
             raise WrongUsage(f"{path}: {name} must be a {known[key].__name__}.")
         settings[key] = value

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Literal
 
-from marathon.core.journal import CUT_SHORT, Progress
-from marathon.core.limits import Limits, limit_reached, retry_delay
+from marathon.core.completion import all_met, going_nowhere, listed, note_of, nudge, review, to_mend, unmet
+from marathon.core.journal import Progress
+from marathon.core.limits import Limits, limit_reached, nearly_reached, reflects, retry_delay, with_amounts
 from marathon.core.names import DONE
-from marathon.core.records import GateKind, GateOpened, SessionEnded, WaitStarted
+from marathon.core.records import CriteriaFound, SessionEnded
+from marathon.core.steps import Finish, Gate, Halt, Move, RunSession, Step, Verify, Wait, open_gate
+from marathon.core.streaks import CUT_SHORT
 from marathon.core.text import duration
 from marathon.core.workflow import (
     Definitions,
@@ -22,69 +25,17 @@ from marathon.core.workflow import (
     places,
 )
 
-IDLE_SESSIONS = 3
 REFUSED_ENDS = 3
 INVALID_STATES = 2
 STALE_OUTPUTS = 2
 TOLD_AGAIN = ("output", "invalid", "skipped")  # gates whose message the agent needs to hear too
+SESSION_LOOK = "The instructions leave room, so you are asked after every session (--shape tool: only at reviews)."
 CUT_OFF = "The session before this one was cut off. What it wrote is kept: go on from there."
-
-
-@dataclass(frozen=True)
-class RunSession:
-    """Start the agent, with what the runner found wrong last time."""
-
-    phase: Phase
-    guidance: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Gate:
-    """A human decides; `opened` once it stands in the journal."""
-
-    kind: GateKind
-    phase: str
-    message: str = ""
-    note: str | None = None
-    onward: Literal["next", "again"] = "again"
-    opened: GateOpened | None = None
-
-
-@dataclass(frozen=True)
-class Wait:
-    """Let time pass before the next session; `started` once the deadline stands in the journal."""
-
-    kind: Literal["agent", "retry"]
-    seconds: float
-    reason: str
-    started: WaitStarted | None = None
-
-
-@dataclass(frozen=True)
-class Move:
-    """Go to another phase, or into a new round of this one."""
-
-    position: Position
-    phase: str
-
-
-@dataclass(frozen=True)
-class Finish:
-    """The task is complete; `recorded` if that was so before."""
-
-    recorded: bool = False
-
-
-@dataclass(frozen=True)
-class Halt:
-    """Nothing can be done until a human restarts the task."""
-
-
-Step = RunSession | Gate | Wait | Move | Finish | Halt
 
 
 def next_step(progress: Progress, definitions: Definitions, limits: Limits) -> Step:
     """What the runner does next. Reads top to bottom: over, open, answered, waiting, judged, begun."""
+    limits = with_amounts(limits, progress.limits, progress.added)
     if progress.finished:
         return Finish(recorded=True)
     if progress.cancelled:
@@ -96,8 +47,7 @@ def next_step(progress: Progress, definitions: Definitions, limits: Limits) -> S
     except WorkflowInvalid as changed:
         return _changed_definition(progress, definitions, str(changed))
     if progress.gate and not _dissolved(progress, limits):
-        gate = progress.gate
-        return Gate(gate.kind, gate.phase, gate.message, gate.note, gate.onward, opened=gate)
+        return open_gate(progress.gate)
     if progress.verdict:
         step = _after_verdict(progress, definitions, phase)
     elif progress.wait:
@@ -107,25 +57,68 @@ def next_step(progress: Progress, definitions: Definitions, limits: Limits) -> S
         step = _judge(progress, progress.ended, definitions, phase, limits)
     else:
         step = RunSession(phase, _carried(progress))
-    return _within_limits(step, progress, limits)
-
-
-def auto_approved(gate: Gate) -> bool:
-    """Whether --auto-approve passes it: a review, or a skipped phase that can simply be run in its order."""
-    return gate.onward == "next" and gate.kind in ("review", "skipped")
+    return _allowed(step, progress, limits)
 
 
 def _dissolved(progress: Progress, limits: Limits) -> bool:
-    """A limit gate is no gate any more once more is allowed."""
+    """Gates that are none any more once what they waited for was said elsewhere: by an option, or in a file."""
     assert progress.gate
-    return progress.gate.kind == "limit" and not limit_reached(limits, progress.used_sessions, progress.used_seconds)
+    match progress.gate.kind:
+        case "limit":
+            return not limit_reached(limits, progress.used)
+        case "checks":
+            criteria = progress.criteria  # changed ones are asked about anew
+            return criteria is not None and (criteria.agreed or criteria.digest != progress.gate.digest)
+        case "clarify":
+            return progress.scored is not None and progress.scored.shape != "clarify"
+    return False
 
 
-def _within_limits(step: Step, progress: Progress, limits: Limits) -> Step:
+def _allowed(step: Step, progress: Progress, limits: Limits) -> Step:
+    """The step, or the gate that comes before it."""
+    if isinstance(step, RunSession | Verify) and (gate := _not_ready(progress)):
+        return gate
     if not isinstance(step, RunSession | Wait):
         return step
-    reached = limit_reached(limits, progress.used_sessions, progress.used_seconds)
-    return Gate("limit", progress.phase, reached) if reached else step
+    if reached := limit_reached(limits, progress.used):
+        return Gate("limit", progress.phase, reached.text, more=reached.more)
+    if _is_looked_after(step, progress):
+        return Gate("session", progress.phase, SESSION_LOOK, note_of(progress.ended))
+    if isinstance(step, RunSession):
+        warnings = nearly_reached(limits, progress.used, progress.warned)
+        return replace(step, reflect=reflects(limits, progress.iteration + 1), warnings=tuple(warnings.items()))
+    return step
+
+
+def _not_ready(progress: Progress) -> Gate | None:
+    """What a human has to say before an agent works, or a command out of a file runs."""
+    scored, criteria = progress.scored, progress.criteria
+    if scored and scored.shape == "clarify":
+        lacking = "\n".join(f"- {line}" for line in scored.missing)
+        text = f"instructions.md says too little ({scored.points} of 10 points). What is missing:\n{lacking}"
+        return Gate("clarify", progress.phase, text)
+    if criteria and criteria.problem:
+        return Gate("checks", progress.phase, f"The success criteria cannot be read: {criteria.problem}")
+    if criteria and not criteria.agreed:
+        return Gate("checks", progress.phase, _to_agree(criteria), digest=criteria.digest)
+    return None
+
+
+def _to_agree(criteria: CriteriaFound) -> str:
+    named = [(each.name, each.command) for each in criteria.criteria if each.command]
+    commands = [f"- {command}" if name == command else f"- {name}: {command}" for name, command in named]
+    lines = ["To see whether the task is done, these commands of its files will be run:", *commands] if commands else []
+    if criteria.lost:
+        lines += ["These criteria are not there any more, or were changed:", *(f"- {name}" for name in criteria.lost)]
+    return "\n".join(lines)
+
+
+def _is_looked_after(step: Step, progress: Progress) -> bool:
+    """Whether a human is to look at the session that ended before this goes on."""
+    colleague = progress.scored is not None and progress.scored.shape == "colleague"
+    goes_on = isinstance(step, RunSession) or (isinstance(step, Wait) and step.kind == "agent")
+    ended = progress.ended
+    return colleague and goes_on and ended is not None and ended.ending not in CUT_SHORT and not progress.looked
 
 
 def _carried(progress: Progress) -> tuple[str, ...]:
@@ -154,8 +147,9 @@ def _after_verdict(progress: Progress, definitions: Definitions, phase: Phase) -
         message = f"{gate.message} That cannot be done: {refused}.".strip()
         return Gate(gate.kind, gate.phase, message, gate.note, gate.onward)
     if answer.choice == "continue" and gate.onward == "next":
-        return _onward(definitions, progress.position)
-    return RunSession(phase, (*progress.guidance, gate.message) if gate.kind in TOLD_AGAIN else progress.guidance)
+        return _onward(progress, definitions, phase)
+    told = (*progress.guidance, gate.message) if gate.kind in TOLD_AGAIN else progress.guidance
+    return RunSession(phase, (*told, *to_mend(progress.checked)))
 
 
 def _redo(progress: Progress, definitions: Definitions, phase: str) -> Step:
@@ -165,9 +159,17 @@ def _redo(progress: Progress, definitions: Definitions, phase: str) -> Step:
     return Move(Position(target, progress.position.steps + 1), phase)
 
 
-def _onward(definitions: Definitions, position: Position) -> Step:
-    following, over = advance(definitions, position)
-    return Finish() if over else Move(following, current(definitions, following).id)
+def _onward(progress: Progress, definitions: Definitions, phase: Phase) -> Step:
+    following, over = advance(definitions, progress.position)
+    if not over:
+        return Move(following, current(definitions, following).id)
+    criteria, checked = progress.criteria, progress.checked
+    if criteria is None or not (criteria.criteria or criteria.problem):
+        return Finish()
+    if checked is None or checked.digest != criteria.digest:
+        return Verify(criteria)
+    # Nobody's word makes an unmet criterion met: not the agent's, and at a gate not the human's.
+    return Finish() if all_met(criteria, checked) else RunSession(phase, (*progress.guidance, *to_mend(checked)))
 
 
 def _changed_definition(progress: Progress, definitions: Definitions, reason: str) -> Step:
@@ -185,11 +187,11 @@ def _changed_definition(progress: Progress, definitions: Definitions, reason: st
 def _judge(progress: Progress, ended: SessionEnded, definitions: Definitions, phase: Phase, limits: Limits) -> Step:
     """The table of the contract: what the agent left, and what the runner makes of it."""
     if ended.question is not None:
-        return Gate("question", phase.id, ended.question, _note(ended))
+        return Gate("question", phase.id, ended.question, note_of(ended))
     claim = _claim(ended, definitions, progress, phase)
     came_to_its_end = ended.ending not in CUT_SHORT or phase.output is None or ended.output == "fresh"
     if claim == "complete" and came_to_its_end:
-        return _complete(progress, ended, definitions, phase)
+        return _complete(progress, ended, definitions, phase, limits)
     if ended.ending in ("crashed", "timeout"):
         return _failed(progress, ended, phase, limits)
     if ended.ending in CUT_SHORT:
@@ -207,12 +209,12 @@ def _judge(progress: Progress, ended: SessionEnded, definitions: Definitions, ph
     if ended.wait:
         return Wait("agent", ended.wait.seconds, ended.wait.reason)
     if ended.ending == "left":
-        return Gate("left", phase.id, f"The agent was closed before the {phase.id} phase was over.", _note(ended))
+        return Gate("left", phase.id, f"The agent was closed before the {phase.id} phase was over.", note_of(ended))
     if claim == "pause":
-        return Gate("paused", phase.id, f"The agent paused inside {phase.id}: the plan may be wrong.", _note(ended))
-    if progress.streaks.idle >= IDLE_SESSIONS:
-        return Gate("stuck", phase.id, f"Nothing changed in the last {progress.streaks.idle} sessions.", _note(ended))
-    return RunSession(phase)
+        return Gate("paused", phase.id, f"The agent paused inside {phase.id}: the plan may be wrong.", note_of(ended))
+    if stuck := going_nowhere(progress, limits):
+        return Gate("stuck", phase.id, stuck, note_of(ended))
+    return RunSession(phase, nudge(progress, definitions))
 
 
 def _claim(
@@ -228,17 +230,23 @@ def _claim(
         return "complete" if over and proposal.phase in (phase.id, DONE) else "skip"
     if proposal.phase == phase.id:
         if proposal.state == "running":
-            return "working"
+            return "complete" if over and ended.signal else "working"
         return "pause" if phase.repeats else "complete"
     return "complete" if proposal.phase == next_id and not over else "skip"
 
 
-def _complete(progress: Progress, ended: SessionEnded, definitions: Definitions, phase: Phase) -> Step:
+def _complete(progress: Progress, ended: SessionEnded, definitions: Definitions, phase: Phase, limits: Limits) -> Step:
     if phase.output and ended.output != "fresh":
         return _without_output(progress, ended, phase)
+    onward = _onward(progress, definitions, phase)
+    if isinstance(onward, Verify):
+        return onward
+    if isinstance(onward, RunSession):
+        assert progress.checked
+        return unmet(progress, progress.checked, onward, limits)
     if phase.gate:
-        return Gate("review", phase.id, note=_note(ended), onward="next")
-    return _onward(definitions, progress.position)
+        return review(progress, ended, phase, limits)
+    return onward
 
 
 def _without_output(progress: Progress, ended: SessionEnded, phase: Phase) -> Step:
@@ -246,23 +254,28 @@ def _without_output(progress: Progress, ended: SessionEnded, phase: Phase) -> St
     message = f"The {phase.id} phase was called complete, but {phase.output} {lack}."
     if phase.repeats:
         if progress.streaks.without_output >= REFUSED_ENDS:
-            return Gate("stuck", phase.id, f"{message} This happened {REFUSED_ENDS} times in a row.", _note(ended))
+            return Gate("stuck", phase.id, f"{message} This happened {REFUSED_ENDS} times in a row.", note_of(ended))
     elif progress.streaks.without_output >= STALE_OUTPUTS:
-        return Gate("output", phase.id, message, _note(ended), onward="next" if ended.output == "stale" else "again")
+        return Gate("output", phase.id, message, note_of(ended), onward="next" if ended.output == "stale" else "again")
     return RunSession(phase, (f"{message} Write it, then leave STATE.json as told.",))
 
 
 def _failed(progress: Progress, ended: SessionEnded, phase: Phase, limits: Limits) -> Step:
     cause = ended.cause or ended.ending
     if ended.permanent:
-        return Gate("failed", phase.id, f"The agent cannot go on: {cause}", _note(ended))
+        return Gate("failed", phase.id, f"The agent cannot go on: {cause}", note_of(ended))
     if progress.streaks.failed > limits.retries:
         return Gate(
             "failed",
             phase.id,
             f"The agent failed {progress.streaks.failed} times in a row; last: {cause}",
-            _note(ended),
+            note_of(ended),
         )
+    # Failures in a row are the retries' business; the same one again and again between good sessions is not.
+    came, allowed = progress.streaks.error_at, limits.breakers.same_error
+    if allowed and len(came) >= allowed and len(came) > progress.streaks.failed:
+        said = f"The agent failed in the same way {len(came)} times (sessions {listed(came)}): {cause}"
+        return Gate("stuck", phase.id, said, note_of(ended))
     return Wait("retry", max(ended.retry_after or 0.0, retry_delay(limits, progress.streaks.failed)), cause)
 
 
@@ -271,11 +284,7 @@ def _skipped(ended: SessionEnded, phase: Phase) -> Step:
     said = f"{ended.proposal.state}/{ended.proposal.phase}"
     message = f"The agent was in {phase.id} and left {said}. That was not accepted: no phase and no review is skipped."
     ready = phase.output is None or ended.output == "fresh"
-    return Gate("skipped", phase.id, message, _note(ended), onward="next" if ready and not phase.repeats else "again")
-
-
-def _note(ended: SessionEnded) -> str | None:
-    return ended.proposal.note if ended.proposal else None
+    return Gate("skipped", phase.id, message, note_of(ended), onward="next" if ready and not phase.repeats else "again")
 
 
 def phase_ids(definitions: Definitions, workflow: str) -> list[str]:

@@ -76,6 +76,15 @@ class SessionOver:
     turns: int = 0
     tokens: int = 0
     cost: float = 0
+    steps: str = ""  # of the plan: 7/9 steps
+
+
+@dataclass(frozen=True)
+class Checking:
+    """A check is under way: which, and for how long."""
+
+    name: str
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -113,6 +122,7 @@ Event = (
     | Typing
     | Ticked
     | SessionOver
+    | Checking
     | Waiting
     | Told
     | HumanNeeded

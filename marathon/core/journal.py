@@ -3,34 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from marathon.core.breakers import History, remember
+from marathon.core.limits import Amounts, Used
 from marathon.core.records import (
     Begun,
     Cancelled,
+    Checked,
+    CriteriaFound,
     FeedbackWritten,
     Finished,
     GateAnswered,
     GateOpened,
     HumanMark,
+    LimitSet,
     Moved,
     Proposal,
     Record,
     RestartBegun,
     RunStarted,
+    Scored,
     SessionEnded,
     SessionStarted,
     SteerTaken,
-    Usage,
     WaitEnded,
     WaitStarted,
 )
+from marathon.core.streaks import CUT_SHORT, Streaks, after_checks, after_session, claims_end
+from marathon.core.usage import Usage
 from marathon.core.workflow import Position, Segment
 
-# Endings after which the same prompt is owed once more: the session did not come to its own end.
-CUT_SHORT = ("crashed", "timeout", "interrupted", "stopped", "lost")
-
+# Gates after whose answer the session's end is judged as if there had been no gate.
+JUDGED_AGAIN = ("limit", "session", "checks")
 
 NOWHERE = Position(())
 NOTHING_DELIVERED = HumanMark()
@@ -61,15 +67,6 @@ class Verdict:
     answer: GateAnswered
 
 
-class Streaks(NamedTuple):
-    """How often in a row something went wrong; a good session or a human's word sets them back."""
-
-    failed: int = 0
-    without_output: int = 0
-    invalid: int = 0
-    idle: int = 0
-
-
 # A tuple: the fold copies it for every record, and copying a frozen dataclass of this size takes ten times as long.
 class Progress(NamedTuple):
     """Where a task is. One of session, ended, gate, verdict, wait is set while something is open; beside a limit gate,
@@ -98,8 +95,16 @@ class Progress(NamedTuple):
     unwritten: GateAnswered | None = None
     restart: RestartBegun | None = None
     streaks: Streaks = Streaks()
-    used_sessions: int = 0
-    used_seconds: float = 0
+    used: Used = Used()
+    warned: tuple[str, ...] = ()
+    limits: Amounts = ()  # typed for this task
+    added: Amounts = ()  # the same, until the next go-ahead
+    scored: Scored | None = None
+    looked: bool = False  # a human has looked at the session that ended
+    criteria: CriteriaFound | None = None
+    checked: Checked | None = None
+    contents: History = ()
+    steps: tuple[int, int] | None = None
     seconds: float = 0
     usage: Usage = NOTHING_USED
     finished: bool = False
@@ -130,7 +135,7 @@ def apply(before: Progress, record: Record) -> Progress:
         case GateOpened():
             rounds = dict(now.rounds)
             rounds[record.phase] = rounds.get(record.phase, 0) + (record.kind == "review")
-            ended = now.ended if record.kind == "limit" else None
+            ended = now.ended if record.kind in JUDGED_AGAIN else None
             return now._replace(gate=record, ended=ended, wait=None, verdict=None, rounds=tuple(rounds.items()))
         case GateAnswered():
             return _gate_answered(now, record)
@@ -144,6 +149,7 @@ def apply(before: Progress, record: Record) -> Progress:
                 round_mark=None,
                 guidance=(),
                 streaks=Streaks(),
+                checked=None,
             )
         case WaitStarted():
             return now._replace(wait=record, ended=None, verdict=None)
@@ -155,6 +161,16 @@ def apply(before: Progress, record: Record) -> Progress:
             return now._replace(restart=record)
         case RunStarted():
             return _run_started(now, record)
+        case Scored():
+            return now._replace(scored=record)
+        case CriteriaFound():
+            return now._replace(criteria=record, checked=None)
+        case Checked():
+            return now._replace(checked=record, streaks=after_checks(now.streaks, record, now.iteration))
+        case LimitSet():
+            amounts = {**dict(now.added if record.added else now.limits), record.name: record.value}
+            changed = tuple(amounts.items())
+            return now._replace(added=changed) if record.added else now._replace(limits=changed, added=())
         case Finished():
             return _at_rest(now)._replace(finished=True)
         case Cancelled():
@@ -199,7 +215,10 @@ def _session_started(now: Progress, record: SessionStarted) -> Progress:
         guidance=tuple(record.guidance),
         round_mark=now.round_mark if now.in_round else record.output_mark,
         in_round=True,
-        used_sessions=now.used_sessions + 1,
+        used=now.used._replace(sessions=now.used.sessions + 1),
+        warned=(*now.warned, *record.warned),
+        looked=False,
+        checked=None,
     )
 
 
@@ -208,10 +227,12 @@ def _session_ended(now: Progress, record: SessionEnded) -> Progress:
     now = now._replace(
         session=None,
         ended=record,
-        used_seconds=now.used_seconds + record.seconds,
+        used=_used(now.used, record),
         seconds=now.seconds + record.seconds,
         usage=now.usage.plus(record.usage) if record.usage else now.usage,
-        streaks=_streaks(now.streaks, record, now.phase),
+        streaks=after_session(now.streaks, record, now.phase, now.iteration),
+        contents=remember(now.contents, dict(record.files)) if record.files else now.contents,
+        steps=record.steps or now.steps,
     )
     if started is None or not _was_heard(record, now.phase):
         return now
@@ -224,38 +245,36 @@ def _session_ended(now: Progress, record: SessionEnded) -> Progress:
     )
 
 
+def _used(before: Used, ended: SessionEnded) -> Used:
+    spent = ended.usage or NOTHING_USED
+    return before._replace(
+        seconds=before.seconds + ended.seconds,
+        cost=before.cost + spent.cost,
+        tokens=before.tokens + spent.tokens,
+    )
+
+
 def _was_heard(ended: SessionEnded, phase: str) -> bool:
     """The prompt counts as delivered; also to a session cut off after its work was done, or it would be told twice."""
-    return ended.ending not in CUT_SHORT or (ended.output == "fresh" and _claims_end(ended, phase))
-
-
-def _claims_end(ended: SessionEnded, phase: str) -> bool:
-    return ended.proposal is not None and (ended.proposal.state, ended.proposal.phase) != ("running", phase)
-
-
-def _streaks(before: Streaks, ended: SessionEnded, phase: str) -> Streaks:
-    if ended.ending in ("crashed", "timeout"):
-        return before._replace(failed=before.failed + 1)
-    if ended.ending in CUT_SHORT:
-        return before
-    waits = ended.wait is not None or ended.question is not None
-    claims_end = _claims_end(ended, phase)
-    return Streaks(
-        failed=0,
-        without_output=before.without_output + 1 if claims_end and ended.output != "fresh" else 0,
-        invalid=before.invalid + 1 if ended.invalid else 0,
-        idle=0 if ended.changed or waits else before.idle + 1,
-    )
+    return ended.ending not in CUT_SHORT or (ended.output == "fresh" and claims_end(ended, phase))
 
 
 def _gate_answered(now: Progress, record: GateAnswered) -> Progress:
     gate = now.gate
     if gate is None:
         return now
-    now = now._replace(gate=None, verdict=Verdict(gate, record), waited=None, streaks=Streaks())
+    now = now._replace(gate=None, verdict=Verdict(gate, record), waited=None, looked=True)
+    if gate.kind not in ("session", "checks"):  # a look in passing is no new start
+        now = now._replace(streaks=Streaks(), contents=())
     if gate.kind == "limit":
-        judged_next = now.ended is not None and record.choice == "continue"
-        now = now._replace(used_sessions=0, used_seconds=0, verdict=None if judged_next else now.verdict)
+        now = now._replace(used=Used(), warned=(), added=())
+    if gate.kind in JUDGED_AGAIN and now.ended is not None and record.choice == "continue":
+        now = now._replace(verdict=None)
+    if gate.kind == "clarify" and now.scored is not None:
+        now = now._replace(scored=replace(now.scored, shape="colleague"))
+    shown = now.criteria is not None and now.criteria.digest == gate.digest
+    if gate.kind == "checks" and now.criteria is not None and shown and record.choice == "continue":
+        now = now._replace(criteria=replace(now.criteria, agreed=True))
     if record.choice == "answer":
         return now._replace(answer=Answer(gate.message, record.text))
     return now._replace(unwritten=record if record.text else None)
@@ -273,4 +292,7 @@ def _run_started(now: Progress, record: RunStarted) -> Progress:
         steer=now.steer,
         seconds=now.seconds,
         usage=now.usage,
+        limits=now.limits,
+        scored=now.scored,
+        criteria=now.criteria,
     )

@@ -6,10 +6,17 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from marathon.core.criteria import Criterion
 from marathon.core.journal import Answer
 from marathon.core.names import DONE
 from marathon.core.text import quoted
 from marathon.core.workflow import Phase
+
+REFLECTION = (
+    "Read the plan and work.md as a stranger would. What was achieved, what was tried in vain, what is in the way? "
+    "Is the plan still right? Write the answer as a short dated note at the end of work.md, bring the boxes of plan.md "
+    "up to date, and only then do the next step."
+)
 
 
 @dataclass(frozen=True)
@@ -28,6 +35,8 @@ class Briefing:
     steer: Sequence[str] = ()
     answer: Answer | None = None
     guidance: Sequence[str] = ()
+    criteria: Sequence[Criterion] = ()
+    reflection: str = ""
 
 
 def build_prompt(briefing: Briefing) -> str:
@@ -37,8 +46,9 @@ def build_prompt(briefing: Briefing) -> str:
         _from_human(briefing),
         _steering(briefing),
         _answered(briefing),
+        _reflecting(briefing),
     ]
-    parts += [_work(briefing), _ending(briefing), _rules(briefing)]
+    parts += [_work(briefing), _criteria(briefing), _ending(briefing), _rules(briefing)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -96,6 +106,34 @@ def _work(briefing: Briefing) -> str:
             f"This phase is done again: {task}/{phase.output} holds the earlier version. Rework it, say what changed."
         )
     return "\n".join(lines) + "\n\n" + phase.brief.strip()
+
+
+def _reflecting(briefing: Briefing) -> str:
+    return f"## Look back first\n\n{briefing.reflection.strip()}" if briefing.reflection.strip() else ""
+
+
+def _criteria(briefing: Briefing) -> str:
+    """Shown in the last phase: what the runner will hold the work against."""
+    if briefing.next_phase != DONE or not briefing.criteria:
+        return ""
+    commands = [each for each in briefing.criteria if each.command]
+    judged = [each.name for each in briefing.criteria if not each.command]
+    parts = ["## When it is done\n\nThe task ends only when every criterion is met."]
+    if commands:
+        lines = "\n".join(f"> {each.name}: `{each.command}`" for each in commands)
+        parts.append(f"The runner runs these itself when you call it completed:\n\n{lines}")
+    if judged:
+        example = {
+            "criteriaStatus": {judged[0]: True},
+            "criteriaEvidence": {judged[0]: "how you know: what you ran or saw"},
+        }
+        lines = "\n".join(f"> {name}" for name in judged)
+        parts.append(
+            f"These you judge yourself, honestly, each by its exact name:\n\n{lines}\n\n"
+            "Record each in STATE.json beside the other fields; without evidence it counts as not met:\n\n"
+            f"    {json.dumps(example, ensure_ascii=False)}"
+        )
+    return "\n\n".join(parts)
 
 
 def _ending(briefing: Briefing) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
+from marathon.core.criteria import Criterion
 from marathon.core.names import StateName
 from marathon.core.shape import Unshaped, build
+from marathon.core.usage import Usage
 
 GateKind = Literal[
     "review",  # a phase is complete and its workflow wants a human to look
@@ -21,7 +23,11 @@ GateKind = Literal[
     "invalid",  # STATE.json could not be read twice in a row
     "limit",  # what the human allowed is used up
     "workflow",  # the definition changed under the task
+    "clarify",  # the instructions do not say enough
+    "checks",  # commands that nobody has agreed to yet, or criteria that became less
+    "session",  # the instructions leave so much open that a human looks after every session
 ]
+Shape = Literal["tool", "colleague", "clarify"]
 Ending = Literal["ended", "crashed", "timeout", "left", "interrupted", "stopped", "lost"]
 Choice = Literal["continue", "redo", "loop", "answer"]
 
@@ -78,6 +84,8 @@ class SessionStarted(_Record):
     human: HumanMark = field(default_factory=HumanMark)
     steer: list[str] = field(default_factory=list)
     guidance: list[str] = field(default_factory=list)
+    reflects: bool = False
+    warned: list[str] = field(default_factory=list)  # budgets the human was told are nearly used up
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,30 +95,6 @@ class Proposal:
     state: StateName
     phase: str
     note: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Usage:
-    """What a session used, as far as its agent tells."""
-
-    input: int = 0
-    output: int = 0
-    cacheRead: int = 0
-    cacheWrite: int = 0
-    cost: float = 0
-    turns: int = 0
-    toolCalls: int = 0
-    model: str = ""
-
-    @property
-    def tokens(self) -> int:
-        return self.input + self.output + self.cacheRead + self.cacheWrite
-
-    def plus(self, other: Usage) -> Usage:
-        """Both together; the model is the later one's."""
-        counted = [each.name for each in fields(self) if each.name != "model"]
-        sums = {name: getattr(self, name) + getattr(other, name) for name in counted}
-        return Usage(**sums, model=other.model or self.model)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +120,9 @@ class SessionEnded(_Record):
     permanent: bool = False  # trying again cannot help
     retry_after: float | None = None  # the provider's word on when it can
     steered: list[str] = field(default_factory=list)  # messages that reached the agent while it worked
+    signal: bool = False  # its last message says that all is done
+    steps: tuple[int, int] | None = None  # boxes of the plan: ticked, and all
+    files: list[tuple[str, str]] = field(default_factory=list)  # what it changed, each with a digest of the contents
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,6 +136,8 @@ class GateOpened(_Record):
     message: str = ""
     note: str | None = None
     onward: Literal["next", "again"] = "again"
+    more: str = ""  # at a limit: the option that allows more
+    digest: str = ""  # of the criteria that are to be agreed to
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,6 +216,59 @@ class RunStarted(_Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Scored(_Record):
+    """How much the instructions say, and so how closely a human looks; or what the human chose instead."""
+
+    type: Literal["scored"] = "scored"
+    shape: Shape
+    points: int = 0
+    missing: list[str] = field(default_factory=list)
+    chosen: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriteriaFound(_Record):
+    """What has to be true in the end, as the task's files say now."""
+
+    type: Literal["criteria_found"] = "criteria_found"
+    digest: str = ""
+    criteria: list[Criterion] = field(default_factory=list)
+    agreed: bool = True
+    lost: list[str] = field(default_factory=list)  # criteria that are not there, or not the same, any more
+    problem: str = ""  # why they cannot be read
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckResult:
+    name: str
+    met: bool
+    command: str = ""
+    reason: str = ""
+    tail: str = ""
+    seconds: float = 0
+    blocked: bool = False  # it could not be run at all: not the agent's to mend
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked(_Record):
+    """What came of every criterion when completion was proposed."""
+
+    type: Literal["checked"] = "checked"
+    digest: str
+    results: list[CheckResult]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitSet(_Record):
+    """A limit the human typed for this task; one that adds to what was used up counts only until the next go-ahead."""
+
+    type: Literal["limit_set"] = "limit_set"
+    name: str
+    value: float
+    added: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Finished(_Record):
     type: Literal["finished"] = "finished"
 
@@ -258,6 +300,10 @@ Record = (
     | SteerTaken
     | RestartBegun
     | RunStarted
+    | Scored
+    | CriteriaFound
+    | Checked
+    | LimitSet
     | Finished
     | Cancelled
     | Remark

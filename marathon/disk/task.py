@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from marathon.core.names import StateInvalid
 from marathon.core.records import HumanMark
+from marathon.core.sections import boxes
 from marathon.disk.files import (
     SHARED_FILE,
     append_durable,
@@ -31,6 +33,10 @@ if TYPE_CHECKING:
     from marathon.core.state import TaskState
 
 INSTRUCTIONS = "instructions.md"
+CHECKS = "checks.toml"
+REFLECT = "reflect.md"
+PLAN = "plan.md"
+LONGEST_TEXT = 1024 * 1024
 STATE = "STATE.json"
 SET_ASIDE = f"{STATE}.invalid-"
 HUMAN = "human.md"
@@ -147,6 +153,32 @@ class Task:
     def round_path(self, run: int, phase: str, number: int) -> Path:
         return self.run_folder(run) / "rounds" / f"{phase}-{number}.md"
 
+    def plan_steps(self) -> tuple[int, int] | None:
+        """How many boxes of the plan are ticked, and how many there are."""
+        text = self._text(PLAN)
+        return boxes(text) if text else None
+
+    def reflection(self) -> str:
+        """The human's own words for looking back; empty if there are none."""
+        return self._text(REFLECT) or ""
+
+    def criteria_texts(self) -> tuple[str | None, str]:
+        """The two files that say what has to be true in the end: checks.toml, if it is there, and the instructions."""
+        return self._text(CHECKS), self._text(INSTRUCTIONS) or ""
+
+    @property
+    def asks_in(self) -> str:
+        """The file in which a human says what has to be true in the end."""
+        return CHECKS if (self.folder / CHECKS).is_file() else INSTRUCTIONS
+
+    def _text(self, name: str) -> str | None:
+        """A file of the task's as text; None if it is not there or leads elsewhere."""
+        path = self.folder / name
+        if _leads_out(self.folder, str(path)) or not path.is_file():
+            return None
+        with disk_errors("read", path), path.open("rb") as file:
+            return file.read(LONGEST_TEXT).decode("utf-8", "replace")
+
     # human.md
 
     def human_text(self) -> bytes:
@@ -199,6 +231,13 @@ class Task:
                 with contextlib.suppress(OSError, ValueError):
                     found.append(json.loads(path.read_bytes()))
         return [facts for facts in found if isinstance(facts, dict)]
+
+    def write_report(self, run: int, text: str) -> Path:
+        """summary.md of a run: what a human wants to know who was not there."""
+        path = self.run_folder(run) / "summary.md"
+        make_private_directory(path.parent)
+        write_atomic(path, text.encode("utf-8", "replace"), durable=False)
+        return path
 
     def write_summary(self, facts: dict[str, Any]) -> None:
         """What `list` tells of a task at rest, good for exactly this journal."""
@@ -254,6 +293,8 @@ def _existing_directory(path: Path) -> Path:
 def _check_instructions(path: Path, shown: Path) -> None:
     advice = f"Write what is to be done into {shown / INSTRUCTIONS}."
     try:
+        if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
+            raise TaskInvalid(f"{shown / INSTRUCTIONS} is not a file. {advice}")
         text = path.read_bytes()
     except FileNotFoundError:
         raise TaskInvalid(f"{shown} has no {INSTRUCTIONS}. {advice}") from None

@@ -14,7 +14,7 @@ from math import inf
 from marathon.process.adopted import Adopted
 from marathon.process.command import Command, Exit, Reason, StartFailed
 from marathon.process.launch import Launched
-from marathon.process.output import Output
+from marathon.process.output import Output, Pipes
 from marathon.process.signals import ENDING, Signals
 from marathon.process.terminal import Terminal, suspend_self
 
@@ -50,13 +50,14 @@ class Watch:
     tick: float
 
     tree_is_gone: bool = False
+    failed: StartFailed | None = None
     _guardian_reports: bool = True
     agent: int = 0
     status: int | None = None  # of the agent, once it has ended
     _swept: int = 0
     _reason: Reason = "exited"
     _started: float = field(default_factory=_now)
-    _suspended: float = 0.0
+    suspended: float = 0.0  # seconds that are not counted
     _next_tick: float = 0.0
     _last_interrupt: float = -inf
     _give_up_at: float = inf
@@ -69,17 +70,27 @@ class Watch:
     ) -> None:
         """Returns as well when `done` says so, and when the guardian died unnoticed; then `tree_is_gone` is False.
 
-        `arrange` may watch further files; it is called before each look.
+        `arrange` may watch further files; it is called before each look. StartFailed if there never was a tree.
         """
         with selectors.DefaultSelector() as selector:
-            selector.register(self.launched.control, selectors.EVENT_READ, self._hear_guardian)
+            self.register(selector, output)
             selector.register(self.signals.fd, selectors.EVENT_READ, self._hear_signals)
-            output.register(selector)
-            while self._guardian_reports and not self.tree_is_gone and not done():
+            while not self.over and not done():
                 arrange(selector)
                 for key, _ in selector.select(max(0.0, self._next_tick - _now())):
                     key.data()
-                self._look_at_the_clock()
+                self.look_at_the_clock()
+        if self.failed:
+            raise self.failed
+
+    def register(self, selector: selectors.BaseSelector, output: Pipes) -> None:
+        """What a loop has to hear of this one tree; it looks at the clock as well, after each select."""
+        selector.register(self.launched.control, selectors.EVENT_READ, self._hear_guardian)
+        output.register(selector)
+
+    @property
+    def over(self) -> bool:
+        return self.tree_is_gone or self.lost
 
     @property
     def lost(self) -> bool:
@@ -98,7 +109,7 @@ class Watch:
         )
 
     def elapsed(self) -> float:
-        return _now() - self._started - self._suspended
+        return _now() - self._started - self.suspended
 
     # The guardian
 
@@ -121,7 +132,7 @@ class Watch:
             case ["failed", number, subject]:
                 self.tree_is_gone = True
                 about = self.command.argv[0] if subject == "program" else str(self.command.cwd)
-                raise StartFailed(int(number), os.strerror(int(number)), about)
+                self.failed = StartFailed(int(number), os.strerror(int(number)), about)
             case ["interrupt"]:
                 self._interrupt()
             case ["suspended", signum]:
@@ -136,7 +147,14 @@ class Watch:
         with contextlib.suppress(OSError):
             self.launched.control.send(message.encode())
 
-    def _stop(self, reason: Reason, grace: float, signum: int = signal.SIGTERM) -> None:
+    def stop_for(self, signum: int) -> None:
+        """One of ENDING came to the runner."""
+        if signum == signal.SIGINT:
+            self.stop("interrupted", min(self.grace, _INTERRUPT_GRACE))
+        else:
+            self.stop(_BY_SIGNAL[signum], self.grace, signum)
+
+    def stop(self, reason: Reason, grace: float, signum: int = signal.SIGTERM) -> None:
         if self._reason in _OURS:
             self._reason = reason
         os.kill(self.launched.guardian, signal.SIGCONT)
@@ -145,19 +163,19 @@ class Watch:
 
     # Clock and signals
 
-    def _look_at_the_clock(self) -> None:
+    def look_at_the_clock(self) -> None:
         now = _now()
         if now >= self._give_up_at:
             os.kill(self.launched.guardian, signal.SIGKILL)
         wanted = self._reason == "exited" and self.status is None
         if wanted and self.timeout is not None and self.elapsed() >= self.timeout:
-            self._stop("timeout", self.grace)
+            self.stop("timeout", self.grace)
         if now >= self._next_tick:
             self._next_tick = now + self.tick
             self._wake_the_guardian()
             self._continued()
             if self.agent and self.call.tick() and wanted and self._reason == "exited":
-                self._stop("stopped", self.grace)
+                self.stop("stopped", self.grace)
 
     def _wake_the_guardian(self) -> None:
         """An agent may stop its whole group, and the guardian with it; it is of no use asleep."""
@@ -171,7 +189,7 @@ class Watch:
             if signum == signal.SIGINT:
                 self._interrupt()
             elif signum in _BY_SIGNAL:
-                self._stop(_BY_SIGNAL[signum], self.grace, signum)
+                self.stop_for(signum)
             elif signum == signal.SIGTSTP:
                 self._tell("suspend")
             elif signum == signal.SIGCONT:
@@ -180,7 +198,7 @@ class Watch:
     def _interrupt(self) -> None:
         now = _now()
         if now - self._last_interrupt <= AGAIN_WITHIN:
-            self._stop("interrupted", min(self.grace, _INTERRUPT_GRACE))
+            self.stop_for(signal.SIGINT)
         else:
             self.call.interrupt()
         self._last_interrupt = now
@@ -201,7 +219,7 @@ class Watch:
             self.terminal.wait_for_foreground()
         else:
             suspend_self(job=False)
-        self._suspended += _now() - began
+        self.suspended += _now() - began
         self.call.resume()
         self._hand_over()
 

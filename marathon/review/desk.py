@@ -12,7 +12,7 @@ import subprocess
 import termios
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TextIO
 
 from marathon.core.text import clean
 from marathon.process.keys import Keys
@@ -37,13 +37,16 @@ class NoTerminal:
 
     interactive = False
 
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
     def ask(self, view: GateView, elsewhere: Callable[[], Reply | None]) -> Reply | None:
         reply = elsewhere()
         if reply is None:
             with contextlib.suppress(OSError):  # a closed pipe changes nothing about the gate
                 commands = answering_commands(view.gate.kind, view.task, view.phases)
                 lines = [*describe(view), "", "Answer it with:", *commands, f"then: {view.resume}"]
-                print(clean("\n".join(lines)), flush=True)
+                print(clean("\n".join(lines)), file=self._out, flush=True)
         return reply
 
 

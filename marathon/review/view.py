@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from marathon.core.decide import Gate
-from marathon.core.records import GateKind
+from marathon.core.records import CheckResult, GateKind
+from marathon.core.steps import Gate
 from marathon.core.text import clean, one_line
 
 TITLE = (
@@ -18,6 +18,7 @@ TITLE = (
     "╚══════════════════════════════════════════════════════════════════╝"
 )
 RULE = "─" * 68
+BEFOREHAND = ("clarify", "checks")  # gates before there is anything to do again
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class GateView:
     can_loop: bool = False
     breadcrumb: str = ""
     resume: str = ""
+    steps: str = ""
+    checks: Sequence[str] = ()
 
     @property
     def asks(self) -> bool:
@@ -68,7 +71,8 @@ def options(view: GateView) -> list[Option]:
     found = []
     if view.gate.kind != "workflow":
         found.append(Option("enter", _onward(view), "Enter"))
-        found.append(Option("f", "Add feedback first (writes to human.md)"))
+        found.append(Option("f", _feedback(view)))
+    if view.gate.kind not in ("workflow", *BEFOREHAND):
         found.append(Option("r", f"Redo {view.gate.phase}, saying why"))
     if view.gate.kind in ("skipped", "paused", "workflow"):
         found += [Option(str(number), f"Go to {phase}") for number, phase in enumerate(view.phases[:9], start=1)]
@@ -84,9 +88,23 @@ def options(view: GateView) -> list[Option]:
     return found
 
 
+def _feedback(view: GateView) -> str:
+    if view.gate.kind == "clarify":
+        return "Say what is missing (writes to human.md)"
+    return "Add feedback first (writes to human.md)"
+
+
+_ONWARD = {
+    "limit": "Continue, allowing as much again",
+    "clarify": "Start all the same; you are asked after every session",
+    "checks": "Agree to exactly these",
+    "session": "Go on with the next session",
+}
+
+
 def _onward(view: GateView) -> str:
-    if view.gate.kind == "limit":
-        return "Continue, allowing as much again"
+    if view.gate.kind in _ONWARD:
+        return _ONWARD[view.gate.kind]
     if view.gate.onward == "next":
         return "Continue to next phase" if view.next_phase else "Accept: this was the last phase"
     return f"Go on with {view.gate.phase}"
@@ -101,12 +119,33 @@ def describe(view: GateView) -> list[str]:
     if view.asks:
         lines += ["", "The agent asks:", *(f"  {line}" for line in clean(gate.message).splitlines())]
     elif gate.message:
-        lines.append(f"⚠️  {one_line(gate.message, 600)}")
+        first, *rest = clean(gate.message).splitlines() or [""]
+        lines.append(f"⚠️  {one_line(first, 600)}")
+        lines += [f"    {line}" for line in rest]  # whole: somebody may be about to agree to it
+    if gate.more:
+        lines.append(f"To go on with more: {with_option(view.resume, gate.more)}")
     if gate.note:
         lines.append(f"Note: {one_line(gate.note, 600)}")
+    if view.steps:
+        lines.append(f"Plan: {view.steps}")
+    lines += view.checks
     if view.output:
-        lines.append(f"Review the output: {view.output}")
+        lines.append(f"{'It stands in' if gate.kind in BEFOREHAND else 'Review the output'}: {view.output}")
     return lines
+
+
+def with_option(command: str, option: str) -> str:
+    """The command that goes on, with one more option; what comes after -- is the agent's."""
+    return command.replace("pi-marathon ", f"pi-marathon {option} ", 1)
+
+
+def check_lines(results: Sequence[CheckResult]) -> list[str]:
+    """Each criterion as it was found."""
+    return [
+        f"{'✓' if result.met else '✗'} {one_line(result.name, 120)}"
+        + ("" if result.met else f": {one_line(result.reason, 200)}")
+        for result in results
+    ]
 
 
 def fitted(text: str, columns: int) -> str:
@@ -123,6 +162,8 @@ def answering_commands(kind: GateKind, task_folder: Path, phases: Sequence[str])
         lines = [f'  pi-marathon answer {task} "your answer"']
     elif kind == "workflow":
         lines = [f'  pi-marathon redo {task} --phase {phase} -m "why"' for phase in phases]
+    elif kind in BEFOREHAND:
+        lines = [f'  pi-marathon approve {task} [-m "note"]']
     else:
         lines = [f'  pi-marathon approve {task} [-m "note"]', f'  pi-marathon redo {task} [--phase PHASE] -m "why"']
     return lines

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from marathon.core.decide import Gate, auto_approved, phase_ids
+from marathon.core.decide import phase_ids
 from marathon.core.events import HumanNeeded, Told
 from marathon.core.journal import Progress
 from marathon.core.records import Cancelled, Choice, FeedbackWritten, GateAnswered, GateOpened, Remark
+from marathon.core.steps import Gate, auto_approved, open_gate
+from marathon.core.text import steps_line
 from marathon.core.workflow import Phase, WorkflowInvalid, advance, breadcrumb, current, loop
 from marathon.disk.inbox import Message
 from marathon.errors import MarathonError
 from marathon.review.desk import Desk
-from marathon.review.view import GateView, Reply
+from marathon.review.view import BEFOREHAND, GateView, Reply, check_lines
 from marathon.runner.ledger import Ledger
 from marathon.runner.session import Workshop, update_state
 from marathon.runner.stops import Stops
@@ -29,6 +32,7 @@ class Gatekeeper:
     ledger: Ledger
     desk: Desk
     stops: Stops
+    agree: Callable[[], None]  # remember that the human agreed to the commands a gate showed
     auto_approve: bool = False
 
     @property
@@ -55,7 +59,7 @@ class Gatekeeper:
         """A verdict sent while no runner was there counts, also at a limit gate that more allowance dissolves."""
         gate = self.progress.gate
         if gate is not None:
-            step = Gate(gate.kind, gate.phase, gate.message, gate.note, gate.onward, opened=gate)
+            step = open_gate(gate)
             reply = self._elsewhere(step)
             if reply is not None:
                 self._act_on(reply, step)
@@ -86,6 +90,8 @@ class Gatekeeper:
                 message=step.message,
                 note=step.note,
                 onward=step.onward,
+                more=step.more,
+                digest=step.digest,
             )
         )
 
@@ -100,6 +106,8 @@ class Gatekeeper:
             if reply.text:  # the only copy left is the one on the screen
                 self.shop.emit(Told(f"It could not be saved. What you typed:\n{reply.text}", "error"))
             raise
+        if step.kind == "checks" and choice == "continue" and step.digest == _digest(self.progress):
+            self.agree()
         self._forget(reply)
         write_owed_words(self.shop, self.ledger)
 
@@ -124,9 +132,10 @@ class Gatekeeper:
 
     def _view(self, step: Gate) -> GateView:
         phase, progress, task = self._phase(), self.progress, self.shop.task
+        document = task.asks_in if step.kind in BEFOREHAND else (phase.output if phase else None)
         rounds = progress.round_of(step.phase)
         before = task.round_path(progress.run, step.phase, rounds - 1)
-        has_output = phase is not None and task.output_mark(phase.output) is not None
+        has_document = task.output_mark(document) is not None
         following, crumb, can_loop = None, "", False
         with contextlib.suppress(WorkflowInvalid):
             after, over = advance(self.shop.definitions, progress.position)
@@ -138,12 +147,14 @@ class Gatekeeper:
             task=self.shop.shown,
             iteration=progress.iteration,
             next_phase=following,
-            output=self.shop.shown / (phase.output or "") if has_output and phase else None,
+            output=self.shop.shown / document if document and has_document else None,
             previous_round=before if rounds > 1 and before.exists() else None,
             phases=phase_ids(self.shop.definitions, progress.workflow),
             can_loop=can_loop,
             breadcrumb=crumb,
             resume=self.shop.resume,
+            steps=steps_line(progress.steps),
+            checks=check_lines(progress.checked.results) if progress.checked else (),
         )
 
     def _phase(self) -> Phase | None:
@@ -151,6 +162,10 @@ class Gatekeeper:
             return current(self.shop.definitions, self.progress.position)
         except WorkflowInvalid:
             return None
+
+
+def _digest(progress: Progress) -> str:
+    return progress.criteria.digest if progress.criteria else ""
 
 
 def write_owed_words(shop: Workshop, ledger: Ledger) -> None:

@@ -7,13 +7,14 @@ import signal
 from dataclasses import dataclass
 
 from marathon.agents.base import Outcome
-from marathon.core.decide import Finish, Gate, Halt, Move, RunSession, Wait, next_step
+from marathon.core.decide import next_step
 from marathon.core.events import Told
 from marathon.core.journal import Progress
 from marathon.core.limits import Limits
 from marathon.core.names import DONE
 from marathon.core.records import Finished, Moved
-from marathon.core.text import duration
+from marathon.core.steps import Finish, Gate, Halt, Move, RunSession, Verify, Wait
+from marathon.core.text import duration, steps_line
 from marathon.core.workflow import WorkflowInvalid, current
 from marathon.disk.mailbox import mailbox_of
 from marathon.process.signals import Interrupted
@@ -21,6 +22,7 @@ from marathon.runner.gatekeeper import WAITS_FOR_HUMAN, Gatekeeper
 from marathon.runner.ledger import Ledger
 from marathon.runner.session import Workshop, observe, run_session, update_state
 from marathon.runner.stops import Stops
+from marathon.runner.verifier import Verifier
 from marathon.runner.waiting import wait
 
 COMPLETED = 0
@@ -33,6 +35,7 @@ class Runner:
     shop: Workshop
     ledger: Ledger
     gatekeeper: Gatekeeper
+    verifier: Verifier
     limits: Limits
     stops: Stops
 
@@ -48,6 +51,7 @@ class Runner:
             if self.stops.asked():
                 self._tell(f"Stopped on request; everything is saved. To go on: {self.shop.resume}")
                 return WAITS_FOR_HUMAN
+            self.verifier.look()
             step = next_step(self.progress, self.shop.definitions, self.limits)
             match step:
                 case RunSession():
@@ -62,6 +66,8 @@ class Runner:
                 case Move():
                     path = [(segment.workflow, segment.place) for segment in step.position.path]
                     self.ledger.record(Moved(path=path, steps=step.position.steps, phase=step.phase))
+                case Verify():
+                    self.verifier.verify(step)
                 case Finish():
                     return self._finish(step)
                 case Halt():
@@ -93,11 +99,19 @@ class Runner:
             return COMPLETED
         update_state(self.shop, DONE, self.progress.iteration, state="completed")
         self.ledger.record(Finished())
-        used = f"{self.progress.iteration} sessions, {duration(self.progress.used_seconds)} of work"
-        self._tell(f"✅ Completed: {self.shop.shown} ({used})")
+        self._tell(f"✅ Completed: {self.shop.shown} ({self._account()})")
         if (self.shop.task.folder / "result.md").exists():
             self._tell(f"The result: {self.shop.shown / 'result.md'}")
         return COMPLETED
+
+    def _account(self) -> str:
+        """5 sessions, 3m of work, $1.20, 3 criteria met, 9/9 steps"""
+        progress = self.progress
+        parts = [f"{progress.iteration} sessions", f"{duration(progress.used.seconds)} of work"]
+        if progress.usage.cost:
+            parts.append(f"${progress.usage.cost:.2f}")
+        parts.append(f"{len(progress.checked.results)} criteria met" if progress.checked else "nothing was checked")
+        return ", ".join([*parts, *filter(None, [steps_line(progress.steps)])])
 
     def _tell(self, text: str) -> None:
         self.shop.emit(Told(text))

@@ -13,14 +13,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from marathon.agents.base import Agent, Host, Outcome
-from marathon.core.decide import RunSession, phase_ids
+from marathon.core.decide import phase_ids
 from marathon.core.events import SessionBegan, SessionOver, Sink, Told
 from marathon.core.journal import Progress, Steer
 from marathon.core.names import DONE, StateInvalid, utc
-from marathon.core.prompt import Briefing, build_prompt
-from marathon.core.records import Proposal, Record, SessionEnded, SessionStarted, SteerTaken, Usage, WaitAsked
+from marathon.core.prompt import REFLECTION, Briefing, build_prompt
+from marathon.core.records import Proposal, Record, SessionEnded, SessionStarted, SteerTaken, WaitAsked
 from marathon.core.state import TaskState
-from marathon.core.text import clean
+from marathon.core.steps import RunSession
+from marathon.core.text import clean, steps_line
+from marathon.core.usage import Usage
 from marathon.core.wait import Now
 from marathon.core.workflow import Definitions, Phase, advance, current
 from marathon.disk.files import write_atomic
@@ -30,7 +32,7 @@ from marathon.errors import TaskInvalid
 from marathon.process.child import Exit, run
 from marathon.process.clock import moment
 from marathon.process.signals import Signals
-from marathon.process.worktree import changed_since
+from marathon.process.worktree import UNKNOWN, Changes, changes_since
 
 SHORTEST_WAIT, LONGEST_WAIT = 60.0, 3600.0
 LONGEST_TEXT = 20_000
@@ -97,6 +99,8 @@ def run_session(shop: Workshop, progress: Progress, step: RunSession) -> Progres
     prompt = task.session_path(progress.run, "prompts", iteration, "md")
     text = build_prompt(_briefing(shop, progress, step, iteration, human, bool(human_mark.size)))
     write_atomic(prompt, text.encode("utf-8", "replace"), durable=False)
+    for _, warning in step.warnings:
+        shop.emit(Told(warning, "warning"))
     progress = shop.record(
         SessionStarted(
             iteration=iteration,
@@ -107,6 +111,8 @@ def run_session(shop: Workshop, progress: Progress, step: RunSession) -> Progres
             human=human_mark,
             steer=[steer.id for steer in progress.steer],
             guidance=list(step.guidance),
+            reflects=step.reflect,
+            warned=[budget for budget, _ in step.warnings],
         )
     )
     kept_log = "" if shop.agent.keeps_log else log
@@ -115,8 +121,9 @@ def run_session(shop: Workshop, progress: Progress, step: RunSession) -> Progres
     outcome = shop.agent.run(_host(shop, progress, phase.id, prompt))
     if not task.exists():
         raise TaskInvalid(f"{shop.shown} was removed while the marathon ran. The agent was stopped.")
-    changed = before != task.artifacts_mark() or changed_since(shop.project, began, task.folder)
-    return observe(shop, progress, phase, outcome, changed=changed, began=now)
+    changes = changes_since(shop.project, began, task.folder)
+    changes = Changes(changes.any or before != task.artifacts_mark(), changes.files)
+    return observe(shop, progress, phase, outcome, changes=changes, began=now)
 
 
 def observe(
@@ -125,7 +132,7 @@ def observe(
     phase: Phase,
     outcome: Outcome,
     *,
-    changed: bool = True,
+    changes: Changes = UNKNOWN,
     began: datetime | None = None,
     mailbox: Mailbox | None = None,
 ) -> Progress:
@@ -141,7 +148,7 @@ def observe(
         proposal=proposal,
         invalid=invalid,
         output=output if mark else "missing",
-        changed=changed,
+        changed=changes.any,
         wait=_wait_asked(mail),
         question=_text(mail.get("feedbackQuestion")),
         usage=outcome.usage,
@@ -149,6 +156,9 @@ def observe(
         permanent=outcome.permanent,
         retry_after=outcome.retry_after,
         steered=list(outcome.steered),
+        signal=outcome.signal,
+        steps=shop.task.plan_steps(),
+        files=list(changes.files),
     )
     facts: dict[str, Any] = {
         "run": progress.run,
@@ -157,6 +167,7 @@ def observe(
         "agent": shop.agent.name,
         "startedAt": utc(began) if began else None,
         "endedAt": utc(shop.clock()),
+        "reflects": progress.session.reflects if progress.session else False,
         **{name: value for name, value in asdict(ended).items() if name not in ("n", "at", "type")},
     }
     shop.task.write_iteration(progress.run, progress.iteration, facts)
@@ -172,6 +183,7 @@ def observe(
             turns=used.turns,
             tokens=used.tokens,
             cost=used.cost,
+            steps=steps_line(progress.steps),
         )
     )
     return progress
@@ -220,6 +232,8 @@ def _briefing(
         steer=[steer.text for steer in progress.steer],
         answer=progress.answer,
         guidance=step.guidance,
+        criteria=progress.criteria.criteria if progress.criteria else (),
+        reflection=(shop.task.reflection() or REFLECTION) if step.reflect else "",
     )
 
 

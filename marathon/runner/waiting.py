@@ -6,9 +6,9 @@ import contextlib
 import select
 import time
 
-from marathon.core.decide import Wait
 from marathon.core.events import Waiting
 from marathon.core.records import WaitEnded, WaitStarted
+from marathon.core.steps import Wait
 from marathon.core.wait import carried_over, left, wait_record
 from marathon.process.keys import Keys
 from marathon.process.signals import ENDING, Interrupted, Signals

@@ -7,6 +7,7 @@ import time
 from typing import TextIO
 
 from marathon.core.events import (
+    Checking,
     Event,
     HumanNeeded,
     Output,
@@ -69,6 +70,9 @@ class Screen:
             case SessionOver():
                 self._session, self._typed = None, ""
                 self._line(f"─── {' │ '.join(_summary(event))} ───", _RULE)
+            case Checking():
+                if self._live:
+                    self._redraw(f"⏳ checking: {one_line(event.name, 120)} │ {duration(event.seconds)}")
             case Waiting():
                 self._waiting(event)
             case Told():
@@ -204,6 +208,8 @@ def _summary(event: SessionOver) -> list[str]:
             f"{amount(event.tokens)} tok",
             f"${event.cost:.2f}",
         ]
+    if event.steps:
+        parts.append(event.steps)
     if event.ending != "ended":
         parts.append(event.ending + (f": {one_line(event.cause, 200)}" if event.cause else ""))
     return parts

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from marathon.core.journal import NOTHING_USED, Progress
-from marathon.core.records import Usage
 from marathon.core.text import amount, clean, duration, one_line
+from marathon.core.usage import Usage
 from marathon.core.wait import Now, left
 from marathon.core.workflow import Definitions, WorkflowInvalid, breadcrumb, current
 
@@ -25,6 +25,10 @@ class Status:
     iteration: int = 0
     seconds: float = 0
     usage: Usage = NOTHING_USED
+    shape: str = ""
+    budget: Sequence[str] = ()
+    steps: str = ""
+    checks: Sequence[dict[str, Any]] = ()
     waits_for: str = ""
     note: str = ""
     runner: str = ""
@@ -86,12 +90,17 @@ def status_lines(status: Status) -> list[str]:
         ("Run", f"{status.run}, iteration {status.iteration}" if status.run else ""),
         ("Worked", duration(status.seconds) if status.run else ""),
         ("Used", _used(status.usage)),
+        ("Budget", ", ".join(status.budget)),
+        ("Plan", status.steps),
+        ("Shape", f"{status.shape}: you are asked after every session" if status.shape == "colleague" else ""),
         ("Waits for", status.waits_for),
         ("Note", one_line(status.note, 300)),
         ("Runner", status.runner),
         ("Steering", f"{status.steering} message(s) for the next session" if status.steering else ""),
     ]
     lines = [f"{label + ':':11}{value}" for label, value in rows if value]
+    if status.checks:
+        lines += ["Criteria:", *(f"  {check_line(each)}" for each in status.checks)]
     if status.sessions:
         lines.append("Sessions:")
         lines += [session_line(facts) for facts in status.sessions]
@@ -100,6 +109,27 @@ def status_lines(status: Status) -> list[str]:
     if status.resume:
         lines.append(f"{'Go on:':11}{status.resume}")
     return [clean(line) for line in lines]
+
+
+def check_line(facts: dict[str, Any]) -> str:
+    """A criterion and what is known of it."""
+    sign = {True: "✓", False: "✗"}.get(facts.get("met"), "·")  # type: ignore[arg-type]
+    reason = f": {one_line(str(facts['reason']), 200)}" if facts.get("reason") else ""
+    return f"{sign} {one_line(str(facts.get('name')), 120)}{reason}"
+
+
+def criteria_facts(progress: Progress) -> list[dict[str, Any]]:
+    """Every criterion as it was found when it was last looked at; met is null where nobody has looked yet."""
+    results = {result.name: result for result in progress.checked.results} if progress.checked else {}
+    return [
+        {
+            "name": each.name,
+            "command": each.command,
+            "met": results[each.name].met if each.name in results else None,
+            "reason": results[each.name].reason if each.name in results else "",
+        }
+        for each in (progress.criteria.criteria if progress.criteria else ())
+    ]
 
 
 def _used(usage: Usage) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from marathon.agents.pi.reading import LONGEST_RECORD, Run, usage_in
 from marathon.core.events import Event, Said, Told, ToolEnded, ToolStarted
-from marathon.core.records import Usage
+from marathon.core.usage import Usage
 from marathon.process.lines import LIMIT, Framer
 
 Json = dict[str, Any]

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from hypothesis import HealthCheck, settings
 
-from marathon.core.decide import Finish, Gate, Halt, Move, RunSession, Step, Wait, next_step
+from marathon.core.decide import next_step
 from marathon.core.journal import Progress, fold
 from marathon.core.limits import Limits
 from marathon.core.records import (
@@ -22,6 +22,7 @@ from marathon.core.records import (
     SessionStarted,
 )
 from marathon.core.shape import build
+from marathon.core.steps import Finish, Gate, Halt, Move, RunSession, Step, Verify, Wait
 from marathon.core.workflow import Definitions, Workflow, parse_workflow, places
 from marathon.disk.workflows import BUILT_IN
 
@@ -112,6 +113,8 @@ def in_words(step: Step) -> str:
             return f"move {step.phase}"
         case Finish():
             return "finished before" if step.recorded else "finish"
+        case Verify():
+            return "verify"
         case Halt():
             return "halt"
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from marathon.core.decide import Finish, Gate, Halt, Move, RunSession, Step, Wait, next_step
+from marathon.core.decide import next_step
 from marathon.core.journal import Progress, apply
 from marathon.core.limits import Limits
 from marathon.core.records import (
     Begun,
+    Checked,
     Finished,
     GateAnswered,
     GateOpened,
@@ -21,6 +22,7 @@ from marathon.core.records import (
     WaitStarted,
     parse_record,
 )
+from marathon.core.steps import Finish, Gate, Halt, Move, RunSession, Step, Verify, Wait
 from marathon.core.workflow import Definitions, Phase, current, enter
 
 
@@ -33,6 +35,7 @@ class Play:
     endings: Iterator[SessionEnded]
     verdicts: Iterator[GateAnswered]
     limits: Limits = field(default_factory=Limits)
+    checks: Iterator[Checked] = field(default_factory=lambda: iter(()))
     records: list[Record] = field(default_factory=list)
     progress: Progress = field(default_factory=Progress)
 
@@ -78,6 +81,8 @@ class Play:
                 return [WaitStarted(kind=step.kind, seconds=step.seconds, reason=step.reason, until=0)]
             case Wait():
                 return [WaitEnded()]
+            case Verify():
+                return [next(self.checks)]
             case Move():
                 return [Moved(path=list(step.position.path), steps=step.position.steps, phase=step.phase)]
             case _:

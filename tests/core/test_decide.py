@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from marathon.core.decide import Gate, Move, RunSession, auto_approved, phase_ids
+from marathon.core.decide import phase_ids
 from marathon.core.journal import fold
 from marathon.core.limits import Limits
 from marathon.core.records import (
@@ -24,6 +24,7 @@ from marathon.core.records import (
     WaitEnded,
     WaitStarted,
 )
+from marathon.core.steps import Gate, Move, RunSession, auto_approved
 from marathon.core.workflow import Position, Segment
 from tests.core.making import (
     RPI,
@@ -496,6 +497,9 @@ AUTO_APPROVED = {
     ("invalid", "again"): False,
     ("limit", "again"): False,
     ("workflow", "again"): False,
+    ("clarify", "again"): False,
+    ("checks", "again"): False,
+    ("session", "again"): True,
 }
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marathon.core.decide import Finish, Gate, Move, RunSession, Step, Wait, next_step
+from marathon.core.decide import next_step
 from marathon.core.journal import fold
 from marathon.core.limits import Limits
 from marathon.core.records import (
@@ -21,6 +21,7 @@ from marathon.core.records import (
     SessionEnded,
     SessionStarted,
 )
+from marathon.core.steps import Finish, Gate, Move, RunSession, Step, Wait
 from marathon.core.workflow import Path, Workflow, current, places
 from tests.core.making import RPI, begun, thorough
 from tests.core.play import Play

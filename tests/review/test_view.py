@@ -7,8 +7,8 @@ from typing import Any, get_args
 
 import pytest
 
-from marathon.core.decide import Gate
 from marathon.core.records import GateKind
+from marathon.core.steps import Gate
 from marathon.review.view import RULE, TITLE, GateView, answering_commands, describe, fitted, options
 
 TASK = Path("docs/tasks/one")

@@ -17,9 +17,9 @@ from marathon.core.records import (
     Record,
     SessionEnded,
     SessionStarted,
-    Usage,
     WaitStarted,
 )
+from marathon.core.usage import Usage
 from marathon.core.wait import Now
 from marathon.core.workflow import parse_workflow
 from marathon.show.status import Status, condition_of, session_line, status_lines, waits_for, where

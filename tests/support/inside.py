@@ -16,6 +16,7 @@ from marathon.core.limits import Limits
 from marathon.core.records import Record
 from marathon.core.wait import Now
 from marathon.core.workflow import Definitions
+from marathon.disk.agreed import Agreed
 from marathon.disk.eventlog import EventLog
 from marathon.disk.mailbox import Mailbox
 from marathon.disk.task import Task
@@ -27,6 +28,7 @@ from marathon.runner.loop import Runner
 from marathon.runner.opening import begin, finish_interrupted, lock_task, new_runner_id, restart
 from marathon.runner.session import Workshop
 from marathon.runner.stops import Stops
+from marathon.runner.verifier import Verifier
 from tests.support.mortal import Killed, Life, living
 
 
@@ -124,9 +126,10 @@ def run(place: Place, start: Start) -> Ran:
                 timeout=0,
                 now=place.now,
             )
-            gatekeeper = Gatekeeper(shop, ledger, start.desk, stops, start.auto_approve)
+            verifier = Verifier(shop, ledger, Agreed(place.task.parent / "agreed"))
+            gatekeeper = Gatekeeper(shop, ledger, start.desk, stops, verifier.agree, start.auto_approve)
             try:
-                code = Runner(shop, ledger, gatekeeper, start.limits, stops).run()
+                code = Runner(shop, ledger, gatekeeper, verifier, start.limits, stops).run()
             except Interrupted as signal:
                 code = 128 + signal.signum
             mailbox.remove()

@@ -233,6 +233,7 @@ class _Agent:
     life: Life
     name: str = "any"
     keeps_log: bool = False
+    tells_usage: bool = False
 
     def check(self) -> None:
         pass

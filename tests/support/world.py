@@ -104,6 +104,7 @@ class World:
             "HOME": str(self.home),
             "PYTHONPATH": str(ROOT),
             "PI_MARATHON_STATES": str(self.states),
+            "PI_MARATHON_SHAPE": "tool",  # their instructions say little on purpose
             "TERM": "xterm",
             **more,
         }

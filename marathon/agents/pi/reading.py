@@ -9,8 +9,8 @@ from typing import Any
 
 from marathon.agents.pi.failures import Failure, failure_of
 from marathon.core.events import Event, Said, Told, ToolEnded, ToolStarted
-from marathon.core.records import Usage
-from marathon.core.text import one_line
+from marathon.core.text import one_line, says_complete
+from marathon.core.usage import Usage
 
 LONGEST_RECORD = 64 * 1024 * 1024
 DIALOGS = ("select", "confirm", "input", "editor")
@@ -25,6 +25,7 @@ class Run:
     aborted: bool = False
     stop_reason: str = ""
     failure: Failure | None = None
+    signal: bool = False  # the last message says that all is done
     usage: Usage = field(default_factory=Usage)
     responses: dict[str, dict[str, Any]] = field(default_factory=dict)
     dialogs: list[dict[str, Any]] = field(default_factory=list)
@@ -73,6 +74,7 @@ def _message_end(run: Run, record: dict[str, Any]) -> list[Event]:
     run.usage = run.usage.plus(_usage(message.get("usage"), turns=1, model=str(message.get("model", ""))))
     run.failure = failure_of(str(message.get("errorMessage", ""))) if run.stop_reason == "error" else None
     run.aborted = run.stop_reason == "aborted"
+    run.signal = run.stop_reason == "stop" and says_complete(_text(message.get("content")))
     return []
 
 
@@ -82,9 +84,7 @@ def _tool_start(run: Run, record: dict[str, Any]) -> list[Event]:
 
 
 def _tool_end(run: Run, record: dict[str, Any]) -> list[Event]:
-    content = _table(record.get("result")).get("content")
-    texts = [part.get("text", "") for part in content if isinstance(part, dict)] if isinstance(content, list) else []
-    text = "\n".join(text for text in texts if isinstance(text, str))
+    text = _text(_table(record.get("result")).get("content"))
     return [ToolEnded(str(record.get("toolName", "")), text, failed=record.get("isError") is True)]
 
 
@@ -176,6 +176,13 @@ def _arguments(args: Any) -> str:
         if isinstance(table.get(key), str):
             return one_line(table[key], 200)
     return one_line(json.dumps(table, ensure_ascii=False), 200) if table else ""
+
+
+def _text(content: Any) -> str:
+    """The text of a message; what it thinks, calls and shows is not said."""
+    parts = content if isinstance(content, list) else []
+    texts = [part.get("text") for part in parts if isinstance(part, dict)]
+    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def _table(value: Any) -> dict[str, Any]:

@@ -33,6 +33,7 @@ class PiStream:
 
     name = "pi"
     keeps_log = False
+    tells_usage = True
 
     def __init__(self, args: tuple[str, ...] = ()) -> None:
         self._args = args
@@ -144,7 +145,7 @@ class _Session:
             return Outcome("left", "stopped with Esc", stop_reason="aborted")
         if run.failure is not None:
             return failed_outcome(run.failure)
-        return Outcome("ended", stop_reason=run.stop_reason)
+        return Outcome("ended", stop_reason=run.stop_reason, signal=run.signal)
 
     def _attend(self, done: Callable[[], bool], timeout: float | None, readers: dict[int, Callable[[], None]]) -> None:
         host = self._host

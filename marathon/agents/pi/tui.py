@@ -11,7 +11,7 @@ from marathon.agents.base import Host, Outcome, interruption, run_program
 from marathon.agents.pi.failures import failed_outcome, failure_of
 from marathon.agents.pi.find import EXTENSION, check_login, find_pi
 from marathon.agents.pi.reading import usage_in
-from marathon.core.records import Usage
+from marathon.core.usage import Usage
 from marathon.process.child import Exit
 
 BEGIN = "The file above is your task for this session. Begin."
@@ -21,6 +21,7 @@ _CLOSED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class PiTui:
     name = "pi"
     keeps_log = True
+    tells_usage = True
 
     def __init__(self, args: tuple[str, ...] = ()) -> None:
         self._args = args
@@ -53,7 +54,8 @@ def tui_outcome(exit: Exit, mail: Mapping[str, object]) -> Outcome:
             return replace(
                 failed_outcome(failure_of(str(mail.get("errorMessage") or ""))), seconds=exit.seconds, usage=usage
             )
-        return Outcome("ended", seconds=exit.seconds, usage=usage, stop_reason=reason)
+        said = mail.get("saidComplete") is True
+        return Outcome("ended", seconds=exit.seconds, usage=usage, stop_reason=reason, signal=said)
     if exit.code == 0 or exit.signal in _CLOSED:
         return Outcome("left", "pi was closed before it was done", exit.seconds, usage)
     how = f"killed by signal {exit.signal}" if exit.signal is not None else f"exit code {exit.code}"

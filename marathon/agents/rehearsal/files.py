@@ -2,8 +2,11 @@
 
 import json
 import os
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from marathon.agents.rehearsal.session import Session
 
@@ -21,7 +24,9 @@ def write_text(path: Path, text: str) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def leave_state(session: Session, state: str, phase: str, note: str) -> None:
+def leave_state(
+    session: Session, state: str, phase: str, note: str, more: Mapping[str, Any] = MappingProxyType({})
+) -> None:
     """Propose how the task goes on; fields we do not know are kept."""
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     try:
@@ -29,6 +34,14 @@ def leave_state(session: Session, state: str, phase: str, note: str) -> None:
     except ValueError:
         before = {}
     kept = before if isinstance(before, dict) else {}
-    proposal = {**kept, "state": state, "phase": phase, "iteration": session.iteration, "updatedAt": now, "note": note}
+    proposal = {
+        **kept,
+        **more,
+        "state": state,
+        "phase": phase,
+        "iteration": session.iteration,
+        "updatedAt": now,
+        "note": note,
+    }
     session.say(f"{state}: {note}")
     write_text(session.task / "STATE.json", json.dumps(proposal, indent=2, ensure_ascii=False) + "\n")

@@ -10,6 +10,7 @@ from marathon.agents.rehearsal.edits import document, module_of, unit_test
 from marathon.agents.rehearsal.files import leave_state, write_text
 from marathon.agents.rehearsal.git import commit, git, is_changed
 from marathon.agents.rehearsal.heed import answers, asks, spared
+from marathon.agents.rehearsal.judge import judgements
 from marathon.agents.rehearsal.session import Session
 from marathon.agents.rehearsal.survey import public_functions, survey
 
@@ -42,7 +43,8 @@ def run(session: Session) -> None:
     done = f"# Result: {session.title()}\n\nEvery step of plan.md is done; work.md tells how.\n\n"
     write_text(session.task / "result.md", done + (f"Commits:\n\n{log.text}" if log.ok else "Nothing was committed.\n"))
     session.say("wrote result.md")
-    leave_state(session, "completed", "done", "Every chunk of the plan is done - see result.md")
+    note = "Every chunk of the plan is done - see result.md"
+    leave_state(session, "completed", "done", note, judgements(session))
 
 
 def _do(session: Session, plan: str, chunk: str) -> bool:

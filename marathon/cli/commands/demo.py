@@ -37,6 +37,7 @@ def command(ctx: click.Context, into: str | None) -> None:
     from marathon.cli.run import run_task
 
     defaults = cli.make_context("pi-marathon", ["--task", str(task.relative_to(folder)), "--agent", "rehearsal"]).params
-    code = run_task({**defaults, "auto_approve": not asked}, ())
+    # The commands that check the demo's task are our own.
+    code = run_task({**defaults, "auto_approve": not asked, "trust": True}, ())
     click.echo(f"Look around: cd {folder} && git log --stat && pi-marathon status {task.relative_to(folder)}")
     ctx.exit(code)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,17 +12,27 @@ import click
 
 from marathon._bundled import bundled
 from marathon.cli.arguments import message_text
-from marathon.disk.task import create_task, template_files
-from marathon.errors import WrongUsage
+from marathon.cli.commands.score import missing, summary
+from marathon.core.score import BEST, score
+from marathon.disk.task import INSTRUCTIONS, create_task, template_files
+from marathon.errors import DiskFailed, WrongUsage
 from marathon.process.terminal import interactive
 
-SECTIONS = {"goal": "Goal", "scope": "Scope", "constraints": "Constraints", "success": "Success Criteria"}
+SECTIONS = {
+    "goal": "Goal",
+    "scope": "Scope",
+    "constraints": "Constraints",
+    "success": "Success Criteria",
+    "done": "Done",
+}
 HINTS = {
     "goal": "What should be different when it is done?",
     "scope": "What is in, what is out? Which files or parts?",
     "constraints": "What must stay as it is? (may be empty)",
     "success": "How will you check it?",
 }
+# Where the answer to a question of the score belongs.
+ANSWERS = {"Outcome": "goal", "Scope": "scope", "Constraints": "constraints", "Success": "success", "Done": "done"}
 
 
 @click.command("new")
@@ -30,45 +40,69 @@ HINTS = {
 @click.option("--goal", help="What should be different when it is done. - reads standard input.")
 @click.option("--scope", default="", help="What is in, what is out.")
 @click.option("--constraints", default="", help="What must stay as it is.")
-@click.option("--success", default="", help="How it is checked.")
+@click.option("--success", default="", help="How it is checked; a command stands in `backticks`.")
+@click.option("--done", default="", help="What must exist at the end.")
 @click.option("--into", default="docs/tasks", show_default=True, metavar="DIR", help="Where tasks live.")
-def command(title: str | None, goal: str | None, scope: str, constraints: str, success: str, into: str) -> None:
-    """Make a task directory from the template. Asks for what is missing, on a terminal."""
-    texts = {"goal": goal, "scope": scope, "constraints": constraints, "success": success}
-    if title is None or goal is None:
+def command(title: str | None, into: str, **given: str | None) -> None:
+    """Make a task directory from the template, and say how clear its instructions are.
+
+    On a terminal it asks for what is missing.
+    """
+    name = kebab(title) if title else ""
+    texts = {key: given[key] or "" for key in SECTIONS}
+    if not title or given["goal"] is None:
         if not interactive():
             raise WrongUsage('Without a terminal give both: pi-marathon new "TITLE" --goal "TEXT"')
         title, texts = _ask(title, texts)
-    name = kebab(title)
-    filled = {key: (message_text(text) if key == "goal" else (text or "").strip()) for key, text in texts.items()}
+    name = name or kebab(title)
+    texts = {key: message_text(text) if key == "goal" else text.strip() for key, text in texts.items()}
+    texts["success"] = _as_item(texts["success"])
+    files = dict(template_files(bundled("task-template")))
+    template = files[INSTRUCTIONS]
+    if interactive():
+        texts = _clarified(template, title, texts)
+    files[INSTRUCTIONS] = fill(template, title, texts)
     folder = _free_folder(Path(into), name)
-    files = [
-        (file, fill(data, title, filled) if file == "instructions.md" else data)
-        for file, data in template_files(bundled("task-template"))
-    ]
-    create_task(folder, files)
+    try:
+        create_task(folder, files.items())
+    except DiskFailed:
+        click.echo(files[INSTRUCTIONS].decode())  # what was typed is not lost with the folder
+        raise
     shown = shlex.quote(str(folder))
-    click.echo(f"Made {folder}/instructions.md. Read it over, then run it:\n  pi-marathon --task {shown}")
+    click.echo(f"Made {folder}/{INSTRUCTIONS}. Read it over, then run it:\n  pi-marathon --task {shown}")
+    _tell_score(files[INSTRUCTIONS], shown)
 
 
 def kebab(title: str) -> str:
     """A folder name out of a title: small letters, digits and hyphens, nothing else."""
-    words = re.findall(r"[a-z0-9]+", title.lower())
-    name = "-".join(words)[:60].strip("-")
+    name = "-".join(_words(title))[:60].strip("-")
     if not name:
         raise WrongUsage(f"The title {title[:60]!r} has no letter or digit to make a folder name of.")
     return name
 
 
+def _words(title: str) -> list[str]:
+    return re.findall(r"[a-z0-9]+", title.lower())
+
+
 def fill(template: bytes, title: str, texts: Mapping[str, str]) -> bytes:
     """The template with its title, and each section's text below its heading in place of the hint."""
     text = re.sub(r"^# .*$", lambda _: f"# {' '.join(title.split())}", template.decode(), count=1, flags=re.M)
-    for key, heading in SECTIONS.items():
+    # From the end on, so that a heading in somebody's text is never taken for the template's.
+    for key, heading in reversed(SECTIONS.items()):
         body = texts.get(key)
         section = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", text, flags=re.M | re.S)
         if body and section:
             text = f"{text[: section.start(1)]}\n{body}\n\n{text[section.end(1) :]}"
+        elif body:
+            text = f"{text.rstrip()}\n\n## {heading}\n\n{body}\n"
     return (text.rstrip() + "\n").encode("utf-8", "replace")
+
+
+def _as_item(text: str) -> str:
+    """Criteria are a list: a plain line becomes an item of it, what has a form of its own keeps it."""
+    plain = text and "\n" not in text and not re.match(r"[-*+>#|]\s|\d+[.)]\s", text)
+    return f"- {text}" if plain else text
 
 
 def _free_folder(into: Path, name: str) -> Path:
@@ -79,12 +113,45 @@ def _free_folder(into: Path, name: str) -> Path:
     return folder
 
 
-def _ask(title: str | None, texts: dict[str, str | None]) -> tuple[str, dict[str, str | None]]:
-    import questionary
-
-    title = title or questionary.text("Title:", validate=lambda text: bool(text.strip())).unsafe_ask()
+def _ask(title: str | None, texts: dict[str, str]) -> tuple[str, dict[str, str]]:
+    title = title or _answer("Title:", lambda text: bool(_words(text)))
+    asked = dict(texts)
     for key, hint in HINTS.items():
         if not texts[key]:
-            required = (lambda text: bool(text.strip())) if key == "goal" else None
-            texts[key] = questionary.text(f"{SECTIONS[key]}: {hint}", validate=required).unsafe_ask()
-    return str(title), texts
+            wanted = (lambda text: bool(text.strip())) if key == "goal" else None
+            asked[key] = _answer(f"{SECTIONS[key]}: {hint}", wanted)
+    return title, asked
+
+
+def _clarified(template: bytes, title: str, texts: dict[str, str]) -> dict[str, str]:
+    """The texts with what more the human says, asked question by question until it is enough to begin with."""
+    rating = score(fill(template, title, texts).decode())
+    if rating.shape == "clarify":
+        click.echo(f"So far that is {rating.total} of {BEST} points. Each question may be left empty.")
+    for point in rating.worst_first:
+        if score(fill(template, title, texts).decode()).shape != "clarify":
+            break
+        if point.missing:
+            key = ANSWERS[point.question]
+            more = _answer(f"{SECTIONS[key]}: {point.missing}").strip()
+            more = _as_item(more) if key == "success" else more
+            texts = {**texts, key: f"{texts[key]}\n\n{more}".strip()}
+    return texts
+
+
+def _answer(question: str, wanted: Callable[[str], bool] | None = None) -> str:
+    import questionary
+
+    try:
+        return str(questionary.text(question, validate=wanted).unsafe_ask())
+    except EOFError:
+        raise click.Abort from None
+
+
+def _tell_score(instructions: bytes, shown: str) -> None:
+    rating = score(instructions.decode())
+    click.echo("\n".join(summary(rating)))
+    if rating.shape == "clarify":
+        click.echo("\n".join(["What to add:", *missing(rating)]))
+    if rating.missing:
+        click.echo(f"More about that: pi-marathon score {shown}")

@@ -16,6 +16,7 @@ type Handler = (event: Fields, ctx: ExtensionContext) => void;
 type Complete = (prefix: string) => { value: string; label: string }[] | null;
 
 const HELLO = "pi-marathon:loaded";
+const COMPLETE_MARK = "<loop-complete>";
 const RUNNER_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/;
 const ESCAPE_KEY = /^\x1b(\[27[;:\d]*u)?$/;
 const CONTROL = /\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
@@ -162,6 +163,12 @@ function proposal(taskDir: string): string {
   }
 }
 
+/** Whether a message says that all is done: the mark, on a line of its own. */
+function saysComplete(content: unknown): boolean {
+  const texts = Array.isArray(content) ? content.map((part) => (part?.type === "text" ? String(part.text) : "")) : [];
+  return texts.some((text) => text.split("\n").some((line) => line.trim() === COMPLETE_MARK));
+}
+
 /** An event as a line of the events file: named as in pi's own streams, and no message in it twice. */
 function asLine(event: Fields): Fields {
   const { type, reason, willRetry, aborted, errorMessage } = event;
@@ -214,7 +221,7 @@ function registerTools(pi: ExtensionAPI, state: RunnerState): void {
 class Marathon {
   private facts: Fields = {};
   private usage: Fields = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, cost: 0, turns: 0, toolCalls: 0 };
-  private last: { stopReason?: string; errorMessage?: string } = {};
+  private last: { stopReason?: string; errorMessage?: string; saidComplete?: boolean } = {};
   private held: "aborted" | "typing" | undefined;
   private escaped = false;
   private ended = false;
@@ -291,7 +298,7 @@ class Marathon {
     this.usage.cost += usage?.cost?.total ?? 0;
     if (role !== "assistant") return;
     this.usage.model = `${provider}/${model}`;
-    this.last = { stopReason, errorMessage };
+    this.last = { stopReason, errorMessage, saidComplete: stopReason === "stop" && saysComplete(entry.content) };
   }
 
   private record(event: Fields, ctx: ExtensionContext): void {
@@ -303,7 +310,7 @@ class Marathon {
   /** The agent has stopped, and nothing starts it again but the human. */
   private settle(ctx: ExtensionContext): void {
     if (!this.facts.taskDir || this.ended || !inTerminal(ctx)) return;
-    const { stopReason = null, errorMessage = null } = this.last;
+    const { stopReason = null, errorMessage = null, saidComplete = false } = this.last;
     // Esc while pi waits before a retry leaves only the error in the messages.
     const aborted = stopReason === "aborted" || (stopReason === "error" && this.escaped);
     const typing = ctx.hasPendingMessages() || ctx.ui.getEditorText().trim() !== "";
@@ -311,7 +318,7 @@ class Marathon {
       this.held = aborted ? "aborted" : "typing";
       return ctx.ui.notify("Yours: the marathon goes on when this exchange is over. /quit ends the session.", "info");
     }
-    this.state?.update({ sessionEnded: true, stopReason, errorMessage, usage: this.usage });
+    this.state?.update({ sessionEnded: true, stopReason, errorMessage, saidComplete, usage: this.usage });
     this.ended = true;
     ctx.shutdown();
   }

@@ -1,0 +1,54 @@
+"""Budgets as they are typed: 10 is the whole of it, +10 is so much more than was used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from marathon.core.text import seconds_in
+
+
+@dataclass(frozen=True)
+class Amount:
+    value: float
+    added: bool = False
+
+
+class AmountType(click.ParamType[Amount]):
+    """Reads an amount; `read` gives None for what it cannot read."""
+
+    def __init__(self, name: str, read: Callable[[str], float | None], example: str) -> None:
+        self.name = name
+        self._read = read
+        self._example = example
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Amount:
+        if isinstance(value, Amount):
+            return value
+        text = str(value).strip()
+        number = self._read(text.removeprefix("+"))
+        if number is None:
+            self.fail(f"{text!r} is not an amount. Write it like {self._example}, or +{self._example} for more.")
+        return Amount(number, text.startswith("+"))
+
+
+def _whole(text: str) -> float | None:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else None
+
+
+def _money(text: str) -> float | None:
+    try:
+        number = float(text.removeprefix("$"))
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and number >= 0 and not text.startswith("-") else None
+
+
+SESSIONS = AmountType("sessions", _whole, "20")
+TOKENS = AmountType("tokens", _whole, "2000000")
+MONEY = AmountType("dollars", _money, "10")
+TIME = AmountType("duration", seconds_in, "90m")

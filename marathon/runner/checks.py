@@ -1,0 +1,109 @@
+"""Runs a task's checks and says what came of every criterion; used by the runner and by `pi-marathon check`."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from marathon.core.completion import judged
+from marathon.core.criteria import Criterion
+from marathon.core.events import Checking, Sink, Told
+from marathon.core.records import CheckResult
+from marathon.core.text import clean, duration, one_line
+from marathon.process.command import Command
+from marathon.process.several import Done, Job, run_all
+from marathon.process.signals import Signals
+
+_NOT_RUNNABLE = {126: "permission denied", 127: "command not found"}
+_TAIL_LINES = 40
+_TAIL_LENGTH = 3000
+
+
+@dataclass
+class Checks:
+    """One round of checks, with everything it needs handed in."""
+
+    project: Path
+    logs: Path  # a folder of its own for this round
+    env: Mapping[str, str]
+    signals: Signals
+    emit: Sink
+    stop: Callable[[], bool] = lambda: False
+    inherit: tuple[int, ...] = ()
+    _under_way: dict[str, float] = field(default_factory=dict)
+
+    def run(self, criteria: Sequence[Criterion], verdicts: Mapping[str, Any]) -> list[CheckResult] | None:
+        """A result for each criterion; None if it was stopped before. `verdicts` are the agent's, out of STATE.json."""
+        commands = [each for each in criteria if each.command]
+        done = run_all(
+            [self._job(number, each) for number, each in enumerate(commands, start=1)],
+            signals=self.signals,
+            at_once=os.cpu_count() or 1,
+            on_start=lambda number: self._under_way.update({commands[number].name: time.monotonic()}),
+            on_done=lambda number, done: self._tell(result_of(commands[number], done)),
+            stop=self.stop,
+            on_tick=self._tick,
+        )
+        if len(done) < len(commands):
+            return None
+        results = {each.name: result_of(each, one) for each, one in zip(commands, done, strict=True)}
+        for each in criteria:
+            if not each.command:
+                results[each.name] = judged(each.name, verdicts)
+                self._tell(results[each.name])
+        return [results[each.name] for each in criteria]
+
+    def _job(self, number: int, each: Criterion) -> Job:
+        name = re.sub(r"[^a-z0-9]+", "-", each.name.lower()).strip("-")[:60]
+        command = Command(("sh", "-c", each.command), self.project / each.cwd, self.env, None, False, self.inherit)
+        return Job(command, each.timeout, self.logs / f"{number:02d}-{name}.log", each.parallel)
+
+    def _tell(self, result: CheckResult) -> None:
+        self._under_way.pop(result.name, None)
+        name, took = one_line(result.name, 120), f" ({duration(result.seconds)})" if result.command else ""
+        if result.met:
+            self.emit(Told(f"✓ {name}{took}"))
+        else:
+            self.emit(Told(f"✗ {name}{took}: {one_line(result.reason, 200)}"))
+
+    def _tick(self) -> None:
+        for name, began in list(self._under_way.items())[:1]:
+            self.emit(Checking(name, time.monotonic() - began))
+
+
+def result_of(each: Criterion, done: Done) -> CheckResult:
+    """What a command's end says about its criterion."""
+    reason, blocked = _reason(each, done)
+    return CheckResult(
+        name=each.name,
+        met=not reason,
+        command=each.command,
+        reason=reason,
+        tail=_tail(done.tail) if reason else "",
+        seconds=round(done.exit.seconds, 3) if done.exit else 0,
+        blocked=blocked,
+    )
+
+
+def _reason(each: Criterion, done: Done) -> tuple[str, bool]:
+    """Why it is not met, empty if it is; and whether it could not be run at all."""
+    if done.exit is None:
+        return done.reason, True
+    if done.exit.reason == "timeout":
+        return f"it was not done within {duration(each.timeout)}", False
+    if done.exit.signal is not None or done.exit.code is None:
+        return f"it was killed by signal {done.exit.signal}", False
+    if done.exit.code == each.exit:
+        return "", False
+    expected = f" instead of {each.exit}" if each.exit else ""
+    known = _NOT_RUNNABLE.get(done.exit.code)
+    return f"exit code {done.exit.code}{expected}" + (f" ({known})" if known else ""), known is not None
+
+
+def _tail(text: str) -> str:
+    return "\n".join(clean(text).strip("\n").splitlines()[-_TAIL_LINES:])[-_TAIL_LENGTH:]

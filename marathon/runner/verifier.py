@@ -1,0 +1,130 @@
+"""Knows what a task's files ask for and whether a human agreed to it, and holds a proposed end against that."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from marathon.core.criteria import CriteriaInvalid, Criterion, digest, read_criteria
+from marathon.core.events import Told
+from marathon.core.names import StateInvalid
+from marathon.core.records import Checked, CriteriaFound, Scored
+from marathon.core.score import score
+from marathon.core.steps import Verify
+from marathon.disk.agreed import Agreed
+from marathon.disk.files import make_private_directory
+from marathon.disk.task import Task
+from marathon.runner.checks import Checks
+from marathon.runner.ledger import Ledger
+from marathon.runner.session import Workshop, update_state
+
+
+@dataclass
+class Verifier:
+    shop: Workshop
+    ledger: Ledger
+    agreed: Agreed
+    shape: Literal["tool", "colleague"] | None = None  # as the human chose it
+
+    def look(self) -> None:
+        """Note what the files say now, where that is new: the agent may have changed them as well as the human."""
+        if not (self.ledger.progress.finished or self.ledger.progress.cancelled):
+            self._look_at_instructions()
+            self._look_at_criteria()
+
+    def _look_at_instructions(self) -> None:
+        """How closely a human looks: as chosen, or for a task that begins, by how much its instructions say."""
+        progress = self.ledger.progress
+        scored = progress.scored
+        if self.shape is not None:
+            if scored is None or scored.shape != self.shape:
+                self.ledger.record(Scored(shape=self.shape, chosen=True))
+        elif progress.iteration == 0 and not (scored and scored.chosen):
+            rated = score(self.shop.task.criteria_texts()[1])
+            if scored is None or (scored.points, scored.missing) != (rated.total, rated.missing):
+                self.ledger.record(Scored(shape=rated.shape, points=rated.total, missing=rated.missing))
+
+    def _look_at_criteria(self) -> None:
+        known = self.ledger.progress.criteria
+        found = found_criteria(self.shop.task, self.shop.project, known, self.agreed)
+        if known is None and not (found.criteria or found.problem):
+            return
+        if known is None or replace(known, n=0, at="") != found:
+            self.ledger.record(found)
+
+    def agree(self) -> None:
+        """The human has seen exactly these, and said yes."""
+        criteria = self.ledger.progress.criteria
+        if criteria is not None and not criteria.problem:
+            remember(self.agreed, criteria, self.shop.project)
+
+    def verify(self, step: Verify) -> None:
+        """Run the commands, read the agent's judgements, and record what came of it all."""
+        shop, progress = self.shop, self.ledger.progress
+        criteria = step.criteria.criteria
+        shop.emit(Told(f"Completion is proposed: checking {len(criteria)} criteria."))
+        logs = shop.task.run_folder(progress.run) / "checks" / f"{progress.iteration:03d}"
+        make_private_directory(logs)
+        checks = Checks(
+            project=shop.project,
+            logs=logs,
+            env=check_environment(shop.task, shop.runner),
+            signals=shop.signals,
+            emit=shop.emit,
+            stop=shop.stop_now,
+            inherit=(shop.lock_fd,),
+        )
+        results = checks.run(criteria, verdicts_in(shop.task))
+        if results is None:
+            return
+        status = {result.name: result.met for result in results}
+        update_state(shop, progress.phase, progress.iteration, criteriaStatus=status)
+        self.ledger.record(Checked(digest=step.criteria.digest, results=results))
+
+
+def found_criteria(task: Task, project: Path, known: CriteriaFound | None, agreed: Agreed) -> CriteriaFound:
+    """What the task's files say now, held against what was known before: it may grow unasked, but not shrink."""
+    try:
+        criteria = read_criteria(*task.criteria_texts())
+    except CriteriaInvalid as invalid:
+        return CriteriaFound(criteria=known.criteria if known else [], agreed=False, problem=str(invalid))
+    code = digest(criteria, str(project))
+    if known is not None and known.digest == code and known.agreed and not _has_commands(known.criteria):
+        return replace(known, n=0, at="")
+    lost = [name for name in _lost(known, criteria)]
+    yes = agreed.has(code) or not (lost or _has_commands(criteria))
+    return CriteriaFound(digest=code, criteria=list(criteria), agreed=yes, lost=[] if yes else lost)
+
+
+def remember(agreed: Agreed, criteria: CriteriaFound, project: Path) -> None:
+    commands = {each.name: each.command for each in criteria.criteria}
+    agreed.remember(criteria.digest, {"project": str(project), "criteria": commands})
+
+
+def check_environment(task: Task, runner: str) -> dict[str, str]:
+    """A check is no human either: with a runner's id in its environment it cannot answer a gate."""
+    return {**os.environ, "MARATHON_RUNNER_ID": runner, "MARATHON_TASK_DIR": str(task.folder)}
+
+
+def verdicts_in(task: Task) -> dict[str, object]:
+    """The fields of STATE.json we do not know ourselves; the agent's judgements are among them."""
+    try:
+        state = task.read_state()
+    except StateInvalid:
+        return {}
+    return dict(state.model_extra or {}) if state else {}
+
+
+def _has_commands(criteria: list[Criterion] | tuple[Criterion, ...]) -> bool:
+    return any(each.command for each in criteria)
+
+
+def _lost(known: CriteriaFound | None, criteria: tuple[Criterion, ...]) -> list[str]:
+    if known is None:
+        return []
+    missing = [each.name for each in known.criteria if each not in criteria]
+    names = {each.name for each in criteria}
+    earlier = [] if known.agreed else [name for name in known.lost if name not in names]
+    return list(dict.fromkeys([*earlier, *missing]))

@@ -1,0 +1,220 @@
+"""What it takes to be done: every criterion with a yes, and no sequence of proposals instead of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from marathon.core.completion import all_met, judged
+from marathon.core.criteria import Criterion
+from marathon.core.decide import next_step
+from marathon.core.journal import fold
+from marathon.core.limits import Limits
+from marathon.core.records import Checked, CheckResult, CriteriaFound, Record, SessionStarted
+from marathon.core.steps import Finish, Gate, RunSession, Step, Verify
+from tests.core.making import RPI, begun, left, library, started, thorough, verdict, workflow
+from tests.core.play import Play
+from tests.core.strategies import endings, verdicts
+
+TESTS = Criterion(name="tests", command="pytest -q")
+LINT = Criterion(name="lint", command="ruff check .")
+READS = Criterion(name="reads well")
+WANTED = CriteriaFound(digest="d", criteria=[TESTS, LINT, READS])
+DONE = left("completed/done")
+
+
+def checked(*met: str, digest: str = "d", **more: Any) -> Checked:
+    """All three with a result; those named are met."""
+    results = [
+        CheckResult(name=each.name, met=each.name in met, command=each.command, **({} if each.name in met else more))
+        for each in WANTED.criteria
+    ]
+    return Checked(digest=digest, results=results)
+
+
+def proposed(*after: Record, criteria: CriteriaFound = WANTED) -> list[Record]:
+    """A session of implement that called it completed, and what came after."""
+    return [begun("implement"), criteria, started("implement"), DONE, *after]
+
+
+def step(records: Iterable[Record], **limits: Any) -> Step:
+    return next_step(fold(records), RPI, Limits(**limits))
+
+
+def test_a_proposed_end_is_checked_first() -> None:
+    assert step(proposed()) == Verify(WANTED)
+
+
+def test_without_criteria_there_is_nothing_to_check() -> None:
+    assert step(proposed(criteria=CriteriaFound())) == Finish()
+    assert step([begun("implement"), started("implement"), DONE]) == Finish()
+
+
+def test_every_criterion_met_is_the_end() -> None:
+    assert step(proposed(checked("tests", "lint", "reads well"))) == Finish()
+
+
+def test_what_is_not_met_goes_to_the_next_session_with_the_end_of_its_output() -> None:
+    found = step(proposed(checked("lint", "reads well", reason="exit code 1", tail="E  assert 1 == 2")))
+    assert isinstance(found, RunSession)
+    assert found.phase.id == "implement"
+    assert len(found.guidance) == 1
+    assert "tests (`pytest -q`): exit code 1" in found.guidance[0]
+    assert "E  assert 1 == 2" in found.guidance[0]
+
+
+def test_a_criterion_nobody_looked_at_is_not_met() -> None:
+    partial = Checked(digest="d", results=[CheckResult(name="tests", met=True), CheckResult(name="lint", met=True)])
+    assert not all_met(WANTED, partial)
+    assert isinstance(step(proposed(partial)), RunSession)
+
+
+def test_results_of_other_criteria_do_not_count() -> None:
+    assert step(proposed(checked("tests", "lint", "reads well", digest="older"))) == Verify(WANTED)
+    harder = CriteriaFound(digest="e", criteria=[*WANTED.criteria, Criterion(name="fast", command="bench")])
+    assert step(proposed(checked("tests", "lint", "reads well"), harder)) == Verify(harder)
+
+
+def test_results_of_an_earlier_session_do_not_count() -> None:
+    all_of_them = checked("tests", "lint", "reads well")
+    later = [*proposed(all_of_them), started("implement", 2), left("completed/done")]
+    assert step(later) == Verify(WANTED)
+
+
+def test_completion_on_the_last_allowed_session_is_completion() -> None:
+    assert step(proposed(), max_iterations=1) == Verify(WANTED)
+    assert step(proposed(checked("tests", "lint", "reads well")), max_iterations=1) == Finish()
+    missed = step(proposed(checked("tests", reason="no")), max_iterations=1)
+    assert isinstance(missed, Gate)
+    assert missed.kind == "limit"
+
+
+def test_a_check_that_cannot_be_run_is_a_gate_at_once() -> None:
+    blocked = step(proposed(checked("lint", "reads well", reason="exit code 127 (command not found)", blocked=True)))
+    assert isinstance(blocked, Gate)
+    assert (blocked.kind, blocked.phase) == ("failed", "implement")
+    assert "command not found" in blocked.message
+
+
+def test_unmet_criteria_are_told_again_after_the_gate_they_led_to() -> None:
+    records = proposed(checked("lint", "reads well", reason="exit code 127", blocked=True))
+    gate = step(records)
+    assert isinstance(gate, Gate)
+    found = step([*records, opened(gate), verdict()])
+    assert isinstance(found, RunSession)
+    assert any("tests" in line for line in found.guidance)
+
+
+def opened(gate: Gate) -> Record:
+    from marathon.core.records import GateOpened
+
+    return GateOpened(
+        kind=gate.kind, token="t", phase=gate.phase, message=gate.message, onward=gate.onward, digest=gate.digest
+    )
+
+
+# Agreement
+
+UNSEEN = CriteriaFound(digest="d", criteria=[TESTS], agreed=False)
+
+
+def test_commands_nobody_agreed_to_are_a_gate_before_any_session() -> None:
+    found = step([begun("research"), UNSEEN])
+    assert isinstance(found, Gate)
+    assert found.kind == "checks"
+    assert "pytest -q" in found.message
+    assert isinstance(step([begun("research"), UNSEEN, opened(found), verdict()]), RunSession)
+
+
+def test_what_was_agreed_to_is_exactly_what_was_shown() -> None:
+    gate = step([begun("research"), UNSEEN])
+    assert isinstance(gate, Gate)
+    changed = CriteriaFound(digest="e", criteria=[LINT], agreed=False)
+    again = step([begun("research"), UNSEEN, opened(gate), changed])
+    assert isinstance(again, Gate)
+    assert "ruff check" in again.message
+    assert again.opened is None
+    stale_yes = step([begun("research"), UNSEEN, opened(gate), changed, verdict()])
+    assert isinstance(stale_yes, Gate)
+    assert "ruff check" in stale_yes.message
+
+
+def test_criteria_that_became_less_are_named_and_asked_about() -> None:
+    fewer = CriteriaFound(digest="e", criteria=[READS], agreed=False, lost=["tests"])
+    found = step(proposed(fewer))
+    assert isinstance(found, Gate)
+    assert "- tests" in found.message
+
+
+def test_criteria_that_cannot_be_read_end_nothing() -> None:
+    broken = CriteriaFound(criteria=[TESTS], agreed=False, problem="checks.toml: line 3")
+    found = step(proposed(broken))
+    assert isinstance(found, Gate)
+    assert (found.kind, "line 3" in found.message) == ("checks", True)
+
+
+# Judgements
+
+YES = {"criteriaStatus": {"a": True}, "criteriaEvidence": {"a": "saw it"}}
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "met"),
+    [
+        (YES, True),
+        ({}, False),
+        ({"criteriaStatus": {"a": True}}, False),
+        ({**YES, "criteriaEvidence": {"a": "  "}}, False),
+        ({**YES, "criteriaEvidence": {"a": 1}}, False),
+        ({**YES, "criteriaStatus": {"a": "true"}}, False),
+        ({**YES, "criteriaStatus": {"a": "false"}}, False),
+        ({**YES, "criteriaStatus": {"a": 1}}, False),
+        ({**YES, "criteriaStatus": {"b": True}}, False),
+        ({**YES, "criteriaStatus": [True]}, False),
+        ({"criteriaStatus": None, "criteriaEvidence": "a"}, False),
+    ],
+)
+def test_a_judgement_is_met_by_a_real_yes_with_evidence(verdicts: dict[str, Any], met: bool) -> None:
+    result = judged("a", verdicts)
+    assert result.met is met
+    assert bool(result.reason) is not met
+
+
+# The property
+
+RESULTS = st.builds(
+    lambda met, names: Checked(digest="d", results=[CheckResult(name=name, met=name in met) for name in names]),
+    st.sets(st.sampled_from(["tests", "lint", "reads well"])),
+    st.lists(st.sampled_from(["tests", "lint", "reads well", "else"]), max_size=5),
+)
+
+
+ENDS = st.one_of(st.just(left("completed/done")), st.just(left("completed/work", signal=True)), endings(("work",)))
+WORKFLOWS = [
+    library(workflow("one", {"id": "work", "repeats": repeats, "gate": gate, "output": "result.md"}))
+    for repeats in (True, False)
+    for gate in (True, False)
+]
+
+
+@thorough
+@given(
+    st.sampled_from(WORKFLOWS),
+    st.lists(ENDS, max_size=20),
+    st.lists(verdicts(("work",), ("continue", "answer", "redo")), max_size=20),
+    st.lists(RESULTS, max_size=10),
+)
+def test_no_sequence_of_proposals_completes_a_task_with_an_unmet_check(
+    definitions: Any, ended: list[Any], said: list[Any], results: list[Checked]
+) -> None:
+    play = Play(definitions, "one", iter(ended), iter(said), checks=iter(results))
+    play.record(WANTED)
+    for found in play.steps():
+        if isinstance(found, Finish):
+            session = max(number for number, record in enumerate(play.records) if isinstance(record, SessionStarted))
+            last = [record for record in play.records[session:] if isinstance(record, Checked)][-1]
+            assert {"tests", "lint", "reads well"} <= {result.name for result in last.results if result.met}

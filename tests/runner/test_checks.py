@@ -1,0 +1,304 @@
+"""A marathon ends when the runner's own checks say so, not when the agent does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from tests.process.driver import Pty, alive, until
+from tests.support.world import Entry, World, finish, plan, research
+
+GATE = b"[q]      Quit marathon"
+
+
+def criteria(world: World, *items: str) -> None:
+    listed = "\n".join(f"- {item}" for item in items)
+    (world.task / "instructions.md").write_text(f"# Do it\n\nAll of it.\n\n## Success Criteria\n\n{listed}\n")
+
+
+def checks(world: World, text: str) -> None:
+    (world.task / "checks.toml").write_text(text)
+
+
+def judging(met: object = True, evidence: object = "saw it", name: str = "It reads well.", **more: object) -> Entry:
+    state = {"state": "completed", "phase": "done", "criteriaStatus": {name: met}, "criteriaEvidence": {name: evidence}}
+    return finish(**{**more, "state": state})
+
+
+def whole(*ends: Entry) -> tuple[Entry, ...]:
+    return (research(), plan(), *ends)
+
+
+def test_completion_is_believed_only_when_the_command_passes(world: World) -> None:
+    criteria(world, "`test -e made` passes")
+    world.script(*whole(finish(), finish(), finish(touch="made")))
+    ran = world.run("--auto-approve", "--trust")
+    assert ran.returncode == 0, ran.stdout
+    assert world.sessions() == 5
+    assert [[one["met"] for one in record["results"]] for record in world.records("checked")] == [
+        [False],
+        [False],
+        [True],
+    ]
+    assert world.state()["criteriaStatus"] == {"test -e made": True}
+    assert "✓ test -e made" in ran.stdout
+
+
+def test_the_end_of_the_failing_output_goes_to_the_next_session_and_the_whole_is_kept(world: World) -> None:
+    criteria(world, "Sums: `seq 1 500; echo oh no >&2; test -e made`")
+    world.script(*whole(finish(), finish(touch="made")))
+    assert world.run("--auto-approve", "--trust").returncode == 0
+    prompt = world.prompt(4)
+    assert "Not met: Sums" in prompt
+    assert "> oh no" in prompt
+    assert "> 500" in prompt
+    assert "> 100\n" not in prompt
+    logs = list((world.task / ".marathon/runs/001/checks/003").iterdir())
+    assert [log.name for log in logs] == ["01-sums.log"]
+    assert logs[0].read_text().startswith("1\n2\n")
+
+
+def test_the_last_phase_is_told_what_it_will_be_held_against(world: World) -> None:
+    criteria(world, "Made: `test -e made`", "It reads well.")
+    world.script(*whole(judging(touch="made")))
+    assert world.run("--auto-approve", "--trust").returncode == 0
+    assert "Made: `test -e made`" in world.prompt(3)
+    assert "> It reads well." in world.prompt(3)
+    assert "criteriaEvidence" in world.prompt(3)
+    assert "test -e made" not in world.prompt(1)
+
+
+@pytest.mark.parametrize(("met", "evidence"), [("true", "saw it"), (False, "saw it"), (True, ""), (1, "saw it")])
+def test_a_judgement_needs_a_real_yes_and_evidence(world: World, met: object, evidence: object) -> None:
+    criteria(world, "It reads well.")
+    world.script(*whole(judging(met, evidence), judging()))
+    assert world.run("--auto-approve").returncode == 0
+    assert world.sessions() == 4
+    assert "Not met: It reads well." in world.prompt(4)
+
+
+def test_no_criteria_is_said_in_the_end(world: World) -> None:
+    world.script(*whole(finish()))
+    assert "nothing was checked" in world.run("--auto-approve").stdout
+
+
+# Agreement
+
+
+def test_commands_are_not_run_before_the_human_agreed_to_exactly_these(world: World) -> None:
+    criteria(world, "`touch ran` passes")
+    world.script(*whole(finish()))
+    first = world.run("--auto-approve")
+    assert first.returncode == 3
+    assert "touch ran" in first.stdout
+    assert world.sessions() == 0
+    assert not (world.project / "ran").exists()
+    assert world.cli("approve", "task").returncode == 0
+    assert world.run("--auto-approve").returncode == 0
+    assert (world.project / "ran").exists()
+
+
+def test_agreement_is_remembered_outside_of_the_project_and_for_this_project_only(world: World) -> None:
+    criteria(world, "`true` passes")
+    world.script(*whole(finish()), *whole(finish()))
+    assert world.run("--auto-approve", "--trust").returncode == 0
+    kept = list((world.home / ".local/state/pi-marathon/agreed").iterdir())
+    assert len(kept) == 1
+    assert json.loads(kept[0].read_text())["criteria"] == {"true": "true"}
+    assert world.run("--auto-approve", "-h", "again").returncode == 0
+    for each in kept:
+        each.unlink()
+    assert world.run("--auto-approve", "-h", "and again").returncode == 3
+    assert world.sessions() == 6
+
+
+def test_an_agent_that_changes_the_commands_has_not_agreed_to_them(world: World) -> None:
+    criteria(world, "`true` passes")
+    world.script(research(write={"research.md": "x", "checks.toml": '[[check]]\nname = "x"\ncommand = "touch ran"\n'}))
+    ran = world.run("--auto-approve", "--trust")
+    assert ran.returncode == 3
+    assert "touch ran" in ran.stdout
+    assert not (world.project / "ran").exists()
+
+
+def test_an_agent_that_drops_a_criterion_does_not_get_away_with_it(world: World) -> None:
+    criteria(world, "It reads well.", "It is fast.")
+    easier = "# Do it\n\n## Success Criteria\n\n- It reads well.\n"
+    world.script(*whole(judging(write={"result.md": "done", "instructions.md": easier})))
+    ran = world.run("--auto-approve")
+    assert ran.returncode == 3
+    assert "It is fast." in ran.stdout
+    assert not world.records("finished")
+    world.cli("approve", "task")
+    assert world.run("--auto-approve").returncode == 0
+
+
+def test_at_the_terminal_enter_agrees_before_the_first_session(world: World, on_terminal: Callable[..., Pty]) -> None:
+    criteria(world, "`true` passes")
+    world.script(*whole(finish()))
+    terminal = on_terminal()
+    shown = terminal.expect(GATE)
+    assert b"- true" in shown
+    assert b"[Enter]  Agree to exactly these" in shown
+    assert world.sessions() == 0
+    terminal.send(b"\r")
+    assert b"Phase: research | Iteration: 1" in terminal.expect(GATE)
+    terminal.send(b"q")
+    assert terminal.wait() == 3
+
+
+def test_a_checks_file_that_cannot_be_read_is_a_gate_that_names_the_mistake(world: World) -> None:
+    checks(world, "[[check]]\nname = 'x'\n")
+    world.script(*whole(finish()))
+    ran = world.run("--auto-approve")
+    assert ran.returncode == 3
+    assert "checks.toml" in ran.stdout
+    assert world.sessions() == 0
+    checks(world, "[[check]]\nname = 'x'\ncommand = 'true'\n")
+    assert world.run("--auto-approve", "--trust").returncode == 0
+
+
+# Commands and their ends
+
+
+def test_a_check_has_its_folder_its_exit_code_and_its_time(world: World) -> None:
+    (world.project / "sub").mkdir()
+    (world.project / "sub" / "here").touch()
+    checks(
+        world,
+        '[[check]]\nname = "folder"\ncommand = "test -e here"\ncwd = "sub"\n'
+        '[[check]]\nname = "code"\ncommand = "exit 3"\nexit = 3\n'
+        '[[check]]\nname = "slow"\ncommand = "test -e made || sleep 600"\ntimeout = 1\n',
+    )
+    world.script(*whole(finish(), finish(touch="made")))
+    assert world.run("--auto-approve", "--trust").returncode == 0
+    first = {one["name"]: one for one in world.records("checked")[0]["results"]}
+    assert (first["folder"]["met"], first["code"]["met"], first["slow"]["met"]) == (True, True, False)
+    assert "1s" in first["slow"]["reason"]
+
+
+def test_a_check_that_times_out_takes_its_children_with_it(world: World) -> None:
+    checks(
+        world,
+        '[[check]]\nname = "slow"\ntimeout = 1\n'
+        "command = \"sh -c 'trap : TERM; echo $$ > pid; while :; do sleep 1; done' & wait\"\n",
+    )
+    world.script(*whole(finish()))
+    world.run("--auto-approve", "--trust", "--breaker", "same-error=1")
+    pid = int((world.project / "pid").read_text())
+    until(lambda: not alive(pid), "the child of the check is gone")
+
+
+def test_a_command_that_is_not_there_asks_for_help_at_once(world: World) -> None:
+    criteria(world, "`no-such-program --check` passes")
+    world.script(*whole(finish()))
+    ran = world.run("--auto-approve", "--trust")
+    assert ran.returncode == 1
+    assert "command not found" in ran.stdout
+    assert world.sessions() == 3
+
+
+def test_a_check_cannot_answer_gates(world: World) -> None:
+    criteria(world, "`python3 -P -m marathon approve task; test -e made` passes")
+    world.script(*whole(finish(), {**plan("plan"), "state": {"state": "paused", "phase": "implement"}}))
+    ran = world.run("--auto-approve", "--trust")
+    assert ran.returncode == 3
+    assert not (world.task / ".marathon" / "inbox").exists() or not list((world.task / ".marathon/inbox").iterdir())
+
+
+def test_a_runner_killed_while_it_checks_checks_again(world: World) -> None:
+    criteria(world, "`echo $$ > pid; test -e go || sleep 600` passes")
+    world.script(*whole(finish()))
+    runner = world.start("--auto-approve", "--trust")
+    try:
+        until(lambda: (world.project / "pid").exists(), "the check runs")
+        runner.kill()
+        runner.communicate(timeout=30)
+    finally:
+        runner.kill()
+    pid = int((world.project / "pid").read_text())
+    until(lambda: not alive(pid), "the check died with its runner")
+    (world.project / "go").touch()
+    assert world.run("--auto-approve").returncode == 0
+    assert world.sessions() == 3
+    assert len(world.records("checked")) == 1
+
+
+def test_ctrl_c_while_it_checks_loses_nothing(world: World, on_terminal: Callable[..., Pty]) -> None:
+    criteria(world, "`touch began; test -e go || sleep 600` passes")
+    world.script(*whole(finish()))
+    terminal = on_terminal("--auto-approve", "--trust")
+    until(lambda: (world.project / "began").exists(), "the check runs")
+    terminal.send(b"\x03")
+    assert terminal.wait() == 130
+    assert terminal.cooked()
+    (world.project / "go").touch()
+    assert world.run("--auto-approve").returncode == 0
+    assert world.sessions() == 3
+
+
+# pi-marathon check
+
+
+def test_check_runs_them_at_any_time_and_changes_nothing(world: World) -> None:
+    criteria(world, "`test -e made` passes", "It reads well.")
+    before = sorted(path.name for path in world.task.rglob("*"))
+    refused = world.cli("check", "task")
+    assert (refused.returncode, "--trust" in refused.stderr) == (3, True)
+    unmet = world.cli("check", "task", "--trust")
+    assert unmet.returncode == 1
+    assert "✗ test -e made" in unmet.stdout
+    (world.project / "made").touch()
+    world.leave_state(
+        "running",
+        "implement",
+        1,
+        criteriaStatus={"It reads well.": True},
+        criteriaEvidence={"It reads well.": "read it"},
+    )
+    met = world.cli("check", "task", "--json")
+    assert met.returncode == 0
+    assert [one["met"] for one in json.loads(met.stdout)["results"]] == [True, True]
+    assert sorted(path.name for path in world.task.rglob("*")) == sorted([*before, "STATE.json"])
+
+
+def test_check_asks_at_the_terminal(world: World) -> None:
+    criteria(world, "`touch ran` passes")
+    terminal = world.typed("check", "task")
+    try:
+        assert b"touch ran" in terminal.expect(b"[y/N]")
+        terminal.send(b"n\r")
+        assert terminal.wait() == 3
+    finally:
+        terminal.close()
+    assert not (world.project / "ran").exists()
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+def test_checks_run_beside_each_other_only_where_they_say_they_may(world: World, parallel: bool) -> None:
+    """Each leaves a mark, and looks for the other's while it is there itself."""
+    wait = "touch {0}; for i in $(seq 30); do test -e {1} && exit 0; sleep 0.1; done; rm {0}; exit 1"
+    first, second = wait.format("a", "b"), wait.format("b", "a")
+    table = f"parallel = {str(parallel).lower()}\n"
+    for name, command in (("first", first), ("second", second)):
+        table += f'[[check]]\nname = "{name}"\ncommand = "{command}"\n'
+    checks(world, table)
+    ran = world.cli("check", "task", "--trust", "--json")
+    met = [one["met"] for one in json.loads(ran.stdout)["results"]]
+    assert met == ([True, True] if parallel else [False, False])
+
+
+def test_the_same_program_may_be_stopped_from_outside_while_it_checks(world: World) -> None:
+    criteria(world, "`touch began; sleep 600` passes")
+    world.script(*whole(finish()))
+    runner = world.start("--auto-approve", "--trust")
+    try:
+        until(lambda: (world.project / "began").exists(), "the check runs")
+        assert world.cli("stop", "task", "--now").returncode == 0
+        out, _ = runner.communicate(timeout=60)
+        assert runner.returncode == 3, out
+    finally:
+        runner.kill()
+    assert not world.records("checked")
