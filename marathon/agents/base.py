@@ -14,6 +14,7 @@ from marathon.core.events import Output, Sink, Ticked, Told
 from marathon.core.journal import Steer
 from marathon.core.records import Ending
 from marathon.core.text import one_line, says_complete
+from marathon.core.trouble import is_blocking
 from marathon.core.usage import Usage
 from marathon.errors import AgentUnavailable
 from marathon.process.child import Command, Exit, StartFailed
@@ -140,4 +141,4 @@ def plain_outcome(exit: Exit, last_words: str) -> Outcome:
     if exit.code == 0:
         return Outcome("ended", seconds=exit.seconds, signal=says_complete(last_words))
     how = f"killed by signal {exit.signal}" if exit.signal is not None else f"exit code {exit.code}"
-    return Outcome("crashed", how + said, exit.seconds)
+    return Outcome("crashed", how + said, exit.seconds, permanent=is_blocking(exit.code, last_words))

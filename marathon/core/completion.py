@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from marathon.core.breakers import WARN_FROM_ROUND, going_in_circles
@@ -36,9 +36,8 @@ def _told(result: CheckResult) -> str:
 def unmet(progress: Progress, checked: Checked, again: RunSession, limits: Limits) -> Step:
     phase, note = again.phase.id, note_of(progress.ended)
     failing = [result for result in checked.results if not result.met]
-    blocked = next((result for result in failing if result.blocked), None)
-    if blocked:
-        return Gate("failed", phase, f"A check cannot be run: {blocked.name}: {blocked.reason}.", note)
+    if help_wanted := _not_the_agents(failing):
+        return Gate("failed", phase, help_wanted, note)
     breakers, streaks = limits.breakers, progress.streaks
     names = ", ".join(one_line(result.name, 80) for result in failing[:5])
     commands_fail = any(result.command for result in failing)  # else the last error is an older one's
@@ -51,6 +50,18 @@ def unmet(progress: Progress, checked: Checked, again: RunSession, limits: Limit
     if stuck := going_nowhere(progress, limits):
         return Gate("stuck", phase, stuck, note)
     return again
+
+
+def _not_the_agents(failing: Sequence[CheckResult]) -> str | None:
+    """What only a human can mend: something missing at once, other trouble where there is nothing else to do."""
+    for result in failing:
+        if result.kind == "blocking":
+            return f"A check cannot be run: {result.name}: {result.reason}."
+    if not failing or any(result.kind == "logic" for result in failing):
+        return None
+    result = failing[0]
+    tried = "failed twice, and it may not be the work's fault" if result.kind == "transient" else "ended strangely"
+    return f"A check {tried}: {result.name}: {result.reason}."
 
 
 def going_nowhere(progress: Progress, limits: Limits) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 from marathon.core.criteria import Criterion
 from marathon.core.names import StateName
 from marathon.core.shape import Unshaped, build
+from marathon.core.trouble import Kind
 from marathon.core.usage import Usage
 
 GateKind = Literal[
@@ -246,7 +247,7 @@ class CheckResult:
     reason: str = ""
     tail: str = ""
     seconds: float = 0
-    blocked: bool = False  # it could not be run at all: not the agent's to mend
+    kind: Kind = "logic"  # of the error, where it is not met
 
 
 @dataclass(frozen=True, kw_only=True)

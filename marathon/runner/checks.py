@@ -15,11 +15,12 @@ from marathon.core.criteria import Criterion
 from marathon.core.events import Checking, Sink, Told
 from marathon.core.records import CheckResult
 from marathon.core.text import clean, duration, one_line
+from marathon.core.trouble import kind_of_check
 from marathon.process.command import Command
 from marathon.process.several import Done, Job, run_all
 from marathon.process.signals import Signals
 
-_NOT_RUNNABLE = {126: "permission denied", 127: "command not found"}
+_KNOWN_CODES = {126: " (permission denied)", 127: " (command not found)"}
 _TAIL_LINES = 40
 _TAIL_LENGTH = 3000
 
@@ -39,7 +40,21 @@ class Checks:
 
     def run(self, criteria: Sequence[Criterion], verdicts: Mapping[str, Any]) -> list[CheckResult] | None:
         """A result for each criterion; None if it was stopped before. `verdicts` are the agent's, out of STATE.json."""
-        commands = [each for each in criteria if each.command]
+        results = self._run([each for each in criteria if each.command])
+        again = [each for each in criteria if results and each.name in results and _is_passing(results[each.name])]
+        if again and results is not None:
+            self.emit(Told("Once more, as this may pass: " + ", ".join(one_line(each.name, 80) for each in again)))
+            once_more = self._run(again)
+            results = None if once_more is None else {**results, **once_more}
+        if results is None:
+            return None
+        for each in criteria:
+            if not each.command:
+                results[each.name] = judged(each.name, verdicts)
+                self._tell(results[each.name])
+        return [results[each.name] for each in criteria]
+
+    def _run(self, commands: Sequence[Criterion]) -> dict[str, CheckResult] | None:
         done = run_all(
             [self._job(number, each) for number, each in enumerate(commands, start=1)],
             signals=self.signals,
@@ -51,12 +66,7 @@ class Checks:
         )
         if len(done) < len(commands):
             return None
-        results = {each.name: result_of(each, one) for each, one in zip(commands, done, strict=True)}
-        for each in criteria:
-            if not each.command:
-                results[each.name] = judged(each.name, verdicts)
-                self._tell(results[each.name])
-        return [results[each.name] for each in criteria]
+        return {each.name: result_of(each, one) for each, one in zip(commands, done, strict=True)}
 
     def _job(self, number: int, each: Criterion) -> Job:
         name = re.sub(r"[^a-z0-9]+", "-", each.name.lower()).strip("-")[:60]
@@ -78,7 +88,8 @@ class Checks:
 
 def result_of(each: Criterion, done: Done) -> CheckResult:
     """What a command's end says about its criterion."""
-    reason, blocked = _reason(each, done)
+    reason = _reason(each, done)
+    ended = done.exit
     return CheckResult(
         name=each.name,
         met=not reason,
@@ -86,23 +97,32 @@ def result_of(each: Criterion, done: Done) -> CheckResult:
         reason=reason,
         tail=_tail(done.tail) if reason else "",
         seconds=round(done.exit.seconds, 3) if done.exit else 0,
-        blocked=blocked,
+        kind=kind_of_check(
+            code=ended.code if ended else None,
+            timed_out=ended is not None and ended.reason == "timeout",
+            started=ended is not None,
+            output=done.tail,
+        ),
     )
 
 
-def _reason(each: Criterion, done: Done) -> tuple[str, bool]:
-    """Why it is not met, empty if it is; and whether it could not be run at all."""
+def _reason(each: Criterion, done: Done) -> str:
+    """Why it is not met; empty if it is."""
     if done.exit is None:
-        return done.reason, True
+        return done.reason
     if done.exit.reason == "timeout":
-        return f"it was not done within {duration(each.timeout)}", False
-    if done.exit.signal is not None or done.exit.code is None:
-        return f"it was killed by signal {done.exit.signal}", False
+        return f"it was not done within {duration(each.timeout)}"
+    if done.exit.code is None:
+        return f"it was killed by signal {done.exit.signal}"
     if done.exit.code == each.exit:
-        return "", False
+        return ""
     expected = f" instead of {each.exit}" if each.exit else ""
-    known = _NOT_RUNNABLE.get(done.exit.code)
-    return f"exit code {done.exit.code}{expected}" + (f" ({known})" if known else ""), known is not None
+    return f"exit code {done.exit.code}{expected}{_KNOWN_CODES.get(done.exit.code, '')}"
+
+
+def _is_passing(result: CheckResult) -> bool:
+    """Trouble that may be over by the time one looks again."""
+    return not result.met and result.kind == "transient"
 
 
 def _tail(text: str) -> str:

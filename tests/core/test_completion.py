@@ -16,6 +16,7 @@ from marathon.core.journal import fold
 from marathon.core.limits import Limits
 from marathon.core.records import Checked, CheckResult, CriteriaFound, Record, SessionStarted
 from marathon.core.steps import Finish, Gate, RunSession, Step, Verify
+from marathon.core.trouble import Kind
 from tests.core.making import RPI, begun, left, library, started, thorough, verdict, workflow
 from tests.core.play import Play
 from tests.core.strategies import endings, verdicts
@@ -94,19 +95,39 @@ def test_completion_on_the_last_allowed_session_is_completion() -> None:
 
 
 def test_a_check_that_cannot_be_run_is_a_gate_at_once() -> None:
-    blocked = step(proposed(checked("lint", "reads well", reason="exit code 127 (command not found)", blocked=True)))
+    blocked = step(proposed(checked("lint", "reads well", reason="exit code 127 (command not found)", kind="blocking")))
     assert isinstance(blocked, Gate)
     assert (blocked.kind, blocked.phase) == ("failed", "implement")
     assert "command not found" in blocked.message
 
 
 def test_unmet_criteria_are_told_again_after_the_gate_they_led_to() -> None:
-    records = proposed(checked("lint", "reads well", reason="exit code 127", blocked=True))
+    records = proposed(checked("lint", "reads well", reason="exit code 127", kind="blocking"))
     gate = step(records)
     assert isinstance(gate, Gate)
     found = step([*records, opened(gate), verdict()])
     assert isinstance(found, RunSession)
     assert any("tests" in line for line in found.guidance)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "step_wanted"),
+    [
+        (("logic", "logic"), "session"),
+        (("logic", "blocking"), "failed"),
+        (("logic", "transient"), "session"),
+        (("transient", "transient"), "failed"),
+        (("unknown", "transient"), "failed"),
+    ],
+)
+def test_an_error_is_the_agents_to_mend_or_the_humans(kinds: tuple[Kind, Kind], step_wanted: str) -> None:
+    results = [
+        CheckResult(name=name, met=False, command="x", reason="why", kind=kind)
+        for name, kind in zip(("tests", "lint"), kinds, strict=True)
+    ]
+    met = CheckResult(name="reads well", met=True)
+    found = step(proposed(Checked(digest="d", results=[*results, met])))
+    assert (found.kind if isinstance(found, Gate) else "session") == step_wanted
 
 
 def opened(gate: Gate) -> Record:

@@ -173,10 +173,23 @@ def test_a_check_has_its_folder_its_exit_code_and_its_time(world: World) -> None
         '[[check]]\nname = "slow"\ncommand = "test -e made || sleep 600"\ntimeout = 1\n',
     )
     world.script(*whole(finish(), finish(touch="made")))
-    assert world.run("--auto-approve", "--trust").returncode == 0
+    ran = world.run("--auto-approve", "--trust")
+    assert ran.returncode == 1
+    assert "failed twice" in ran.stdout
     first = {one["name"]: one for one in world.records("checked")[0]["results"]}
     assert (first["folder"]["met"], first["code"]["met"], first["slow"]["met"]) == (True, True, False)
     assert "1s" in first["slow"]["reason"]
+    world.cli("approve", "task")
+    assert world.run("--auto-approve").returncode == 0
+
+
+def test_trouble_that_passes_is_tried_once_more_before_anybody_hears_of_it(world: World) -> None:
+    criteria(world, "`test -e tried || { touch tried; echo Could not resolve host; exit 6; }` passes")
+    world.script(*whole(finish()))
+    ran = world.run("--auto-approve", "--trust")
+    assert ran.returncode == 0
+    assert "Once more" in ran.stdout
+    assert world.sessions() == 3
 
 
 def test_a_check_that_times_out_takes_its_children_with_it(world: World) -> None:
@@ -198,6 +211,15 @@ def test_a_command_that_is_not_there_asks_for_help_at_once(world: World) -> None
     assert ran.returncode == 1
     assert "command not found" in ran.stdout
     assert world.sessions() == 3
+
+
+@pytest.mark.parametrize("said", ["sh: tool: Permission denied", "ModuleNotFoundError: No module named 'yaml'"])
+def test_an_agent_that_lacks_something_is_not_started_again_and_again(world: World, said: str) -> None:
+    world.script({"say": [said], "exit": 1})
+    ran = world.run("--retry-wait", "60s")
+    assert ran.returncode == 1
+    assert world.sessions() == 1
+    assert said in ran.stdout
 
 
 def test_a_check_cannot_answer_gates(world: World) -> None:
