@@ -352,3 +352,36 @@ def test_what_an_extension_asks_waits_to_be_answered(method: str) -> None:
     asked: Json = {"type": "extension_ui_request", "id": "u1", "method": method, "title": "Which?"}
     assert read(run, asked, {**asked, "id": "u2"}) == []
     assert [dialog["id"] for dialog in run.dialogs] == ["u1", "u2"]
+
+
+@pytest.mark.parametrize(
+    ("said", "signal"),
+    [
+        ("All done.\n<loop-complete>", True),
+        ("<loop-complete>\nand a last word", True),
+        ("I shall say <loop-complete> when I am done.", False),
+        ("`<loop-complete>`", False),
+        ("", False),
+    ],
+)
+def test_the_mark_counts_on_a_line_of_its_own(said: str, signal: bool) -> None:
+    run = Run()
+    run.read(json.dumps(ended(content=[{"type": "text", "text": said}])).encode(), True)
+    assert run.signal is signal
+
+
+def test_only_the_last_message_can_be_the_signal() -> None:
+    run = Run()
+    marked = [{"type": "text", "text": "<loop-complete>"}]
+    for record in (
+        tool_end("<loop-complete>"),
+        {"type": "message_end", "message": {"role": "user", "content": marked}},
+        ended(content=[{"type": "thinking", "thinking": "<loop-complete>"}]),
+        ended("toolUse", content=marked),
+    ):
+        run.read(json.dumps(record).encode(), True)
+        assert run.signal is False
+    run.read(json.dumps(ended(content=marked)).encode(), True)
+    assert run.signal is True
+    run.read(json.dumps(ended(content=[{"type": "text", "text": "One more thing."}])).encode(), True)
+    assert run.signal is False

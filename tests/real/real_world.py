@@ -40,7 +40,7 @@ class RealWorld(World):
         self.server.script = script
 
     def env(self, **more: str) -> dict[str, str]:
-        env = self.pi.env(PYTHONPATH=str(ROOT), MARATHON_PI=str(self.program))
+        env = self.pi.env(PYTHONPATH=str(ROOT), MARATHON_PI=str(self.program), PI_MARATHON_SHAPE="tool")
         return {**env, "PATH": f"{env['PATH']}:{Path(sys.executable).parent}", **more}
 
     def task_args(self, *args: str) -> list[str]:

@@ -195,3 +195,26 @@ def test_an_agent_closed_by_the_human_leaves_a_gate(world: World, on_terminal: C
     terminal.expect(b"Review the output: task/research.md")
     assert world.sessions() == 2
     assert world.records("gate_opened")[0]["kind"] == "left"
+
+
+def test_the_mark_as_an_agents_last_line_proposes_the_end(world: World) -> None:
+    more = {"state": {"state": "running", "phase": "implement"}, "write": {"result.md": "done {n}\n"}}
+    world.script(
+        research(), plan(), {**more, "say": ["<loop-complete>", "not yet"]}, {**more, "say": ["<loop-complete>"]}
+    )
+    assert world.run("--auto-approve").returncode == 0
+    assert world.sessions() == 4
+
+
+def test_the_mark_before_the_last_phase_means_nothing(world: World) -> None:
+    world.script({"state": {"state": "running", "phase": "research"}, "say": ["<loop-complete>"], "touch": "x"})
+    assert world.run("--auto-approve", "--max-iterations", "2").returncode == 4
+
+
+def test_all_boxes_ticked_end_nothing_but_are_asked_about(world: World) -> None:
+    ticked = {"state": {"state": "running", "phase": "implement"}, "write": {"plan.md": "- [x] 1. a\n- [x] 2. b\n"}}
+    world.script(research(), plan(), {**ticked, "append": {"work.md": "{n}"}}, finish())
+    ran = world.run("--auto-approve")
+    assert ran.returncode == 0
+    assert "2/2 steps" in ran.stdout
+    assert "All 2 steps of the plan are ticked" in world.prompt(4)
