@@ -32,6 +32,7 @@ class Scratch:
             "LC_ALL": "C.UTF-8",
             "HOME": str(self.project / "home"),
             "PYTHONPATH": str(ROOT),
+            "PI_MARATHON_SHAPE": "tool",  # the tasks here say little, and nobody is there to be asked
             **more,
         }
 

@@ -142,10 +142,7 @@ def _clarified(template: bytes, title: str, texts: dict[str, str]) -> dict[str, 
 def _answer(question: str, wanted: Callable[[str], bool] | None = None) -> str:
     import questionary
 
-    try:
-        return str(questionary.text(question, validate=wanted).unsafe_ask())
-    except EOFError:
-        raise click.Abort from None
+    return str(questionary.text(question, validate=wanted).unsafe_ask())
 
 
 def _tell_score(instructions: bytes, shown: str) -> None:
