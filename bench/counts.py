@@ -20,6 +20,8 @@ class Counts:
     pi_sessions: int  # of a block
     pi_fresh: int  # starts of a block
     flood: int  # MB of its events
+    checks: int  # commands of one `check`
+    check_rounds: int
 
 
 FULL = Counts(
@@ -36,6 +38,8 @@ FULL = Counts(
     pi_sessions=9,
     pi_fresh=6,
     flood=100,
+    checks=100,
+    check_rounds=7,
 )
 QUICK = Counts(
     starts=2,
@@ -51,4 +55,6 @@ QUICK = Counts(
     pi_sessions=4,
     pi_fresh=1,
     flood=4,
+    checks=5,
+    check_rounds=1,
 )

@@ -11,13 +11,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench import gap, lists, machine, memory, pi_flood, pi_next, pi_share, starts
+from bench import checks, gap, hooks, lists, machine, memory, pi_flood, pi_next, pi_share, starts
 from bench.counts import FULL, QUICK, Counts
 from bench.row import Row, exit_code, summary
 from bench.scratch import Scratch
 
 GROUPS: dict[str, Callable[[Scratch, Counts], list[Row]]] = {
     "start": starts.measure,
+    "hook": hooks.measure,
+    "check": checks.measure,
     "gap": gap.measure,
     "memory": memory.measure,
     "list": lists.measure,
