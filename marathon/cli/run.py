@@ -115,8 +115,7 @@ def _marathon(order: Order, signals: Signals, emit: Sink, cleanup: contextlib.Ex
         attended=asked,
         keep_events=order.keep_events,
     )
-    out = sys.stderr if order.as_json else sys.stdout
-    desk: Desk = TerminalDesk(signals, task.own / "draft.md") if asked else NoTerminal(out)
+    desk: Desk = TerminalDesk(signals, task.own / "draft.md") if asked else NoTerminal(emit)
     verifier = Verifier(shop, ledger, Agreed(agreed_folder(os.environ)), order.shape)
     verifier.look()
     if order.trust:

@@ -58,7 +58,7 @@ class Text:
 
 
 def read(instructions: str) -> Text:
-    """The text with its parts: by headings, or by labels such as `Scope: …` where nothing stands below such a heading."""
+    """The text with its parts: by headings, or by labels such as `Scope: …` where no heading has any text."""
     parts = sections(instructions)
     for name, body in _labelled(blocks_of(instructions)).items():
         parts[name] = parts.get(name) or body

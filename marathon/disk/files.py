@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 
 from marathon.errors import DiskFailed
@@ -33,7 +33,7 @@ def write_atomic(path: Path, data: bytes, *, mode: int = PRIVATE_FILE, durable: 
     Without `durable` a power cut may bring the old one back.
     """
     with disk_errors("write", path):
-        temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+        temporary = f"{path.parent}/.{path.name}.{os.urandom(6).hex()}.tmp"
         kept = _mode_of(path)
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode if kept is None else 0)
         try:
@@ -57,7 +57,7 @@ def write_atomic(path: Path, data: bytes, *, mode: int = PRIVATE_FILE, durable: 
 def _mode_of(path: Path) -> int | None:
     """The mode of a file that is to be replaced; a link's own means nothing."""
     try:
-        found = path.lstat()
+        found = os.lstat(path)
     except FileNotFoundError:
         return None
     return stat.S_IMODE(found.st_mode) if stat.S_ISREG(found.st_mode) else None
@@ -99,7 +99,7 @@ def sync_directory(path: Path) -> None:
 
 def make_private_directory(path: Path) -> None:
     """The directory and its missing parents, for this user only."""
-    if path.is_dir():
+    if os.path.isdir(path):
         return
     with disk_errors("create", path):
         for parent in [*reversed(path.parents), path]:
@@ -116,18 +116,28 @@ def read_regular(path: Path, limit: int | None = None) -> bytes | None:
     except FileNotFoundError:
         return None
     try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
             raise IsADirectoryError(errno.EISDIR, "it is not a regular file", str(path))
-        with os.fdopen(fd, "rb", closefd=False) as file:
-            return file.read() if limit is None else file.read(limit + 1)
+        return _read_all(fd, found.st_size, inf if limit is None else limit + 1)
     finally:
         os.close(fd)
+
+
+def _read_all(fd: int, expected: int, limit: float) -> bytes:
+    """To the end of the file, by its size at first: a buffer as large as the limit takes longer than the reading."""
+    data = b""
+    chunk = expected + 1
+    while len(data) < limit and (more := os.read(fd, int(min(chunk, limit - len(data))))):
+        data += more
+        chunk = max(chunk, 65536)
+    return data
 
 
 def mark_of(path: Path) -> str | None:
     """What tells whether a file was written again: identity, size and time; None if there is none or it is empty."""
     try:
-        found = path.stat()
+        found = os.stat(path)
     except OSError:
         return None
     if not stat.S_ISREG(found.st_mode) or found.st_size == 0:

@@ -205,13 +205,13 @@ class Task:
     # The runner's own records of a run
 
     def run_folder(self, run: int) -> Path:
-        return self.own / "runs" / f"{run:03d}"
+        return Path(f"{self.own}/runs/{run:03d}")
 
     def session_path(self, run: int, kind: str, iteration: int, suffix: str) -> Path:
         """runs/001/KIND/001.SUFFIX, its folder made."""
-        folder = self.run_folder(run) / kind
-        make_private_directory(folder)
-        return folder / f"{iteration:03d}.{suffix}"
+        path = Path(f"{self.run_folder(run)}/{kind}/{iteration:03d}.{suffix}")
+        make_private_directory(path.parent)
+        return path
 
     def drop_old_events(self, run: int, iteration: int, keep: int) -> None:
         """Make room for this session's log: only the last `keep` of a run stay; 0 keeps all."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from marathon.process.adopted import Adopted
 from marathon.process.command import Command, Exit, Reason, StartFailed
-from marathon.process.launch import launch
+from marathon.process.launch import launch, part
 from marathon.process.output import Output
 from marathon.process.signals import Signals
 from marathon.process.terminal import Terminal
@@ -52,9 +52,6 @@ def run(
         try:
             watch.until_the_tree_is_gone(output)
         finally:
-            launched.control.close()
-            adopted.dismiss(launched.guardian)
-            if not watch.tree_is_gone:
-                adopted.end_all()
+            part(launched, adopted, tree_is_gone=watch.tree_is_gone)
         output.drain()
         return watch.verdict(adopted)

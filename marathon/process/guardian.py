@@ -37,8 +37,10 @@ class Guardian:
         self._termed: set[tuple[int, int]] = set()
         self._swept: set[tuple[int, int]] = set()
         self._frozen: list[tree.Process] | None = None
+        self._left = True
 
     def keep_watch(self) -> None:
+        """Until nothing of the tree is left, or what is left cannot be ended."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._signals.fd, selectors.EVENT_READ, self._hear_signals)
             selector.register(self._control, selectors.EVENT_READ, self._hear_runner)
@@ -50,7 +52,12 @@ class Guardian:
                     selector.unregister(self._control)
         if not self._runner_alive and self._terminal:
             self._terminal.repair_after(self._agent)
-        self._tell(f"{'left' if left else 'gone'} {len(self._swept)}")
+        self._left = left
+
+    def sign_off(self) -> bool:
+        """Tell the runner how it ended; True if nothing is left."""
+        self._tell(f"{'left' if self._left else 'gone'} {len(self._swept)}")
+        return not self._left
 
     def _reap(self) -> bool:
         """Collect the dead; False when no descendant is left."""

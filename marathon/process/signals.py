@@ -8,7 +8,10 @@ import signal
 from collections import deque
 from collections.abc import Iterator, Sequence
 from types import FrameType, TracebackType
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 COLLECTED = (
     signal.SIGINT,

@@ -7,7 +7,10 @@ import os
 import signal
 import termios
 from collections.abc import Iterator
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 # What a full-screen program may have left behind: alternate screen, mouse, focus, paste, theme reports,
 # kitty keys, hidden cursor. Leaving the alternate screen restores a saved cursor, so one is saved first:

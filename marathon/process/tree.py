@@ -12,19 +12,22 @@ import signal
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 _GONE = "ZX"
 _KILL_PATIENCE = 1.0
 
 
-@dataclass(frozen=True)
 class Process:
-    pid: int
-    start: int  # clock ticks after boot
-    parent: int
-    state: str  # one letter as in proc(5): R, S, D, T, Z …
-    command: str  # the command line where it was asked for, else the short name
+    """No dataclass: their module alone would double what the guardian has to load."""
+
+    __slots__ = ("command", "parent", "pid", "start", "state")
+
+    def __init__(self, pid: int, start: int, parent: int, state: str, command: str) -> None:
+        self.pid = pid
+        self.start = start  # clock ticks after boot
+        self.parent = parent
+        self.state = state  # one letter as in proc(5): R, S, D, T, Z …
+        self.command = command  # the command line where it was asked for, else the short name
 
     @property
     def identity(self) -> tuple[int, int]:
@@ -59,6 +62,15 @@ def everybody() -> Iterator[Process]:
     for name in os.listdir("/proc"):
         if name.isdigit() and (process := look(int(name))):
             yield process
+
+
+def children(pid: int) -> list[Process]:
+    """Who has this parent, by the kernel's own list where it keeps one: it need not look at everybody."""
+    try:
+        listed = [_words(f"/proc/{pid}/task/{thread}/children") for thread in os.listdir(f"/proc/{pid}/task")]
+    except OSError:
+        return [process for process in everybody() if process.parent == pid]
+    return [process for words in listed for word in words if (process := look(int(word)))]
 
 
 def descendants(pid: int) -> list[Process]:
@@ -177,6 +189,11 @@ def _environ(pid: int) -> list[bytes]:
 def _command_line(process: Process) -> str:
     words = _strings(f"/proc/{process.pid}/cmdline")
     return " ".join(word.decode(errors="replace") for word in words) or process.command
+
+
+def _words(path: str) -> list[bytes]:
+    with open(path, "rb") as file:
+        return file.read().split()
 
 
 def _strings(path: str) -> list[bytes]:

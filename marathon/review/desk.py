@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import shlex
@@ -12,8 +11,9 @@ import subprocess
 import termios
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import Protocol
 
+from marathon.core.events import Sink, Told
 from marathon.core.text import clean
 from marathon.process.keys import Keys
 from marathon.process.signals import Interrupted, Signals
@@ -37,16 +37,15 @@ class NoTerminal:
 
     interactive = False
 
-    def __init__(self, out: TextIO) -> None:
-        self._out = out
+    def __init__(self, emit: Sink) -> None:
+        self._emit = emit
 
     def ask(self, view: GateView, elsewhere: Callable[[], Reply | None]) -> Reply | None:
         reply = elsewhere()
         if reply is None:
-            with contextlib.suppress(OSError):  # a closed pipe changes nothing about the gate
-                commands = answering_commands(view.gate.kind, view.task, view.phases)
-                lines = [*describe(view), "", "Answer it with:", *commands, f"then: {view.resume}"]
-                print(clean("\n".join(lines)), file=self._out, flush=True)
+            commands = answering_commands(view.gate.kind, view.task, view.phases)
+            lines = [*describe(view), "", "Answer it with:", *commands, f"then: {view.resume}"]
+            self._emit(Told("\n".join(lines)))
         return reply
 
 

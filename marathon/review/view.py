@@ -118,10 +118,11 @@ def describe(view: GateView) -> list[str]:
         lines.append(view.breadcrumb)
     if view.asks:
         lines += ["", "The agent asks:", *(f"  {line}" for line in clean(gate.message).splitlines())]
-    elif gate.message:
+    elif gate.kind in BEFOREHAND:  # whole: somebody may be about to agree to it
         first, *rest = clean(gate.message).splitlines() or [""]
-        lines.append(f"⚠️  {one_line(first, 600)}")
-        lines += [f"    {line}" for line in rest]  # whole: somebody may be about to agree to it
+        lines += [f"⚠️  {first}", *(f"    {line}" for line in rest)]
+    elif gate.message:
+        lines.append(f"⚠️  {one_line(gate.message, 600)}")
     if gate.more:
         lines.append(f"To go on with more: {with_option(view.resume, gate.more)}")
     if gate.note:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -248,10 +249,15 @@ def _environment(shop: Workshop, progress: Progress, phase: str, prompt: Path) -
         "MARATHON_PROMPT_FILE": str(prompt),
     }
     path = environ.get("PATH", os.defpath)
-    if shutil.which("pi-marathon", path=path) is None:
+    if not _finds_us(path):
         # Last, so that it brings `pi-marathon wait` and `ask` and shadows nothing.
         environ["PATH"] = os.pathsep.join((path, str(Path(sys.executable).parent)))
     return environ
+
+
+@cache
+def _finds_us(path: str) -> bool:
+    return shutil.which("pi-marathon", path=path) is not None
 
 
 def _mail(shop: Workshop, phase: str, iteration: int, progress: Progress, now: datetime, log: str) -> dict[str, Any]:

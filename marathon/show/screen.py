@@ -23,6 +23,7 @@ from marathon.core.events import (
 )
 from marathon.core.text import amount, clean, duration, one_line
 from marathon.show.cells import column_after, fit, fit_end, width
+from marathon.show.outlet import Outlet
 
 _SIGNS = {"info": "", "warning": "⚠️  ", "error": "❌ "}
 _RULE, _TOOL, _RESULT, _FAILED = "1;36", "36", "2", "31"
@@ -34,7 +35,7 @@ class Screen:
     """A consumer of events. `live` keeps one status line at the bottom; otherwise each event that matters is a line."""
 
     def __init__(self, out: TextIO | None, *, live: bool, notify: bool) -> None:
-        self._out = out
+        self._out = Outlet(out)
         self._live = live
         self._notify = notify
         self._color = live and not os.environ.get("NO_COLOR")
@@ -50,6 +51,7 @@ class Screen:
         self._thinking = False
 
     def __call__(self, event: Event) -> None:
+        self._out.write("")  # what was held, if somebody reads again
         match event:
             case SessionBegan():
                 self._session, self._began, self._last_line = event, time.monotonic(), ""
@@ -84,6 +86,7 @@ class Screen:
         """Leave no half line behind."""
         self._erase()
         self._end_line()
+        self._out.close()
 
     def _output(self, event: Output) -> None:
         if not (self._live or event.complete):
@@ -105,7 +108,7 @@ class Screen:
         if event.thinking != self._thinking:
             self._end_line()
             self._thinking = event.thinking
-        self._write(self._styled(text, _RESULT if event.thinking else ""))
+        self._out.write(self._styled(text, _RESULT if event.thinking else ""))
         self._in_line = not text.endswith("\n")
         if self._live:
             self._column = column_after(self._column, text)
@@ -153,47 +156,38 @@ class Screen:
     def _ring(self, text: str) -> None:
         if self._notify and self._live:
             safe = one_line(text, 100).replace(";", ",")
-            self._write(f"\a\x1b]9;{safe}\x1b\\\x1b]777;notify;pi-marathon;{safe}\x1b\\")
+            self._out.write(f"\a\x1b]9;{safe}\x1b\\\x1b]777;notify;pi-marathon;{safe}\x1b\\")
 
     def _line(self, text: str, style: str = "") -> None:
         self._erase()
         self._end_line()
-        self._write(self._styled(text, style) + "\n")
+        self._out.write(self._styled(text, style) + "\n")
         if self._typed:
             self._draw()
 
     def _end_line(self) -> None:
         if self._in_line:
-            self._write("\n")
+            self._out.write("\n")
             self._in_line, self._column = False, 0
 
     def _styled(self, text: str, style: str) -> str:
         return f"\x1b[{style}m{text}\x1b[0m" if style and self._color else text
-
-    def _write(self, text: str) -> None:
-        """A closed window or pipe takes away the view, not the marathon."""
-        if self._out is not None:
-            try:
-                self._out.write(text)
-                self._out.flush()
-            except (OSError, ValueError):
-                self._out = None
 
     def _redraw(self, text: str) -> None:
         shown = fit(text, width() - 1)
         if shown != self._drawn:
             if self._in_line and not self._drawn:
                 self._below, self._columns = True, width()
-                self._write("\n")
-            self._write("\r\x1b[K" + shown)
+                self._out.write("\n")
+            self._out.write("\r\x1b[K" + shown)
             self._drawn = shown
 
     def _erase(self) -> None:
         """Take away what is drawn, and go back to where the agent's text ended."""
         if self._drawn:
-            self._write("\r\x1b[K")
+            self._out.write("\r\x1b[K")
             if self._below and self._column < self._columns == width():
-                self._write(f"\x1b[A\x1b[{self._column + 1}G")
+                self._out.write(f"\x1b[A\x1b[{self._column + 1}G")
             elif self._below:  # at the edge, or in a window that has changed, the text goes on in this line
                 self._column = 0
             self._drawn, self._below = "", False

@@ -89,3 +89,12 @@ def test_an_agent_that_closes_its_output_may_go_on_working(world: World) -> None
     assert done.returncode == 3
     assert "Review the output: task/research.md" in done.stdout
     assert world.records("session_ended")[0]["seconds"] >= 0.3
+
+
+def test_output_that_nobody_reads_keeps_nothing_from_timing_out(world: World, in_background: Start) -> None:
+    """Its pipe is full long before the flood is over; the session ends in time all the same, and so does the runner."""
+    world.script(research(run="yes 'a line of some length, again and again' | head -c 20M", hold=True))
+    runner = in_background("--session-timeout", "3s", "--retries", "0", "--no-notify")
+    assert runner.wait(timeout=120) == 1
+    assert world.records("session_ended")[-1]["ending"] == "timeout"
+    assert world.records("gate_opened")[-1]["kind"] == "failed"

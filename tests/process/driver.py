@@ -65,6 +65,7 @@ class Session:
     on_line: Callable[[bytes], None] = lambda line: None
     on_tick: Callable[[], bool] = lambda: False
     keep: bool = True
+    env: dict[str, str] = field(default_factory=dict)
 
     def sh(self, script: str, **options: Any) -> Ran:
         return self.run("sh", "-c", script, **options)
@@ -80,7 +81,7 @@ class Session:
                 lines.append((stream, line, complete))
             self.on_line(line)
 
-        env = {"PATH": os.environ["PATH"], "MARATHON_TEST_MARK": self.mark}
+        env = {"PATH": os.environ["PATH"], "MARATHON_TEST_MARK": self.mark, **self.env}
         command = Command(argv, self.cwd, env, stdin=stdin, inherit=inherit)
         with Signals() as signals:
             ended = run(

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -105,7 +105,16 @@ def test_end_ends_what_ignores_it_or_stands_still(start: Start, trick: str) -> N
 
 def test_a_stranger_with_the_same_pid_is_not_signalled(start: Start) -> None:
     child = start("sleep", "60")
-    stranger = replace(process(child.pid), start=1)
+    found = process(child.pid)
+    stranger = tree.Process(found.pid, 1, found.parent, found.state, found.command)
     assert tree.end([stranger], 0.2) == 0
     assert not tree.send(stranger, signal.SIGKILL)
     assert child.poll() is None
+
+
+def test_the_children_are_found_whichever_thread_started_them(start: Start) -> None:
+    first = start("sleep", "60")
+    with ThreadPoolExecutor(1) as other_thread:
+        second = other_thread.submit(start, "sleep", "60").result()
+        assert {child.pid for child in tree.children(os.getpid())} >= {first.pid, second.pid}
+    assert tree.children(first.pid) == []

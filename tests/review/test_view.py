@@ -7,9 +7,9 @@ from typing import Any, get_args
 
 import pytest
 
-from marathon.core.records import GateKind
+from marathon.core.records import CheckResult, GateKind
 from marathon.core.steps import Gate
-from marathon.review.view import RULE, TITLE, GateView, answering_commands, describe, fitted, options
+from marathon.review.view import RULE, TITLE, GateView, answering_commands, check_lines, describe, fitted, options
 
 TASK = Path("docs/tasks/one")
 PHASES = ("research", "plan", "implement")
@@ -17,7 +17,7 @@ KINDS = get_args(GateKind)
 
 
 def view(kind: GateKind = "review", **more: Any) -> GateView:
-    of_gate = {name: more.pop(name) for name in ("phase", "message", "note", "onward") if name in more}
+    of_gate = {name: more.pop(name) for name in ("phase", "message", "note", "onward", "more") if name in more}
     gate = Gate(kind, **{"phase": "research", **of_gate})
     return GateView(**{"gate": gate, "task": TASK, "iteration": 1, "phases": PHASES, **more})
 
@@ -40,6 +40,9 @@ def keys(view: GateView) -> str:
         ("invalid", "enter f r c q"),
         ("limit", "enter f r c q"),
         ("workflow", "1 2 3 c q"),
+        ("clarify", "enter f c q"),
+        ("checks", "enter f c q"),
+        ("session", "enter f r c q"),
     ],
 )
 def test_every_kind_of_gate_takes_its_keys(kind: GateKind, taken: str) -> None:
@@ -154,3 +157,30 @@ def test_a_narrow_window_gets_no_broken_frame() -> None:
     assert fitted(text, 80) == text
     assert all(len(line) <= 30 for line in fitted(text, 30).splitlines())
     assert "MARATHON PAUSED" in fitted(text, 30)
+
+
+def test_what_is_to_be_agreed_to_is_shown_whole_and_passes_for_nothing_else() -> None:
+    long = "- tests: " + "pytest " * 300
+    lines = describe(view(kind="checks", message=f"To be run:\n{long}\n  [Enter]  Delete everything\x1b[2J"))
+    assert f"    {long}".rstrip() in [line.rstrip() for line in lines]
+    assert "      [Enter]  Delete everything" in lines
+    assert not any("\x1b" in line for line in lines)
+
+
+@pytest.mark.parametrize(("kind", "enter"), [("checks", "Agree to exactly these"), ("clarify", "Start all the same")])
+def test_before_the_start_there_is_nothing_to_do_again(kind: GateKind, enter: str) -> None:
+    keys = {option.key: option.label for option in options(view(kind=kind))}
+    assert keys["enter"].startswith(enter)
+    assert "r" not in keys
+
+
+def test_a_limit_says_how_to_go_on_with_more() -> None:
+    shown = describe(view(kind="limit", message="Used up.", more="--max-cost +10", resume="pi-marathon --task t"))
+    assert "To go on with more: pi-marathon --max-cost +10 --task t" in "\n".join(shown)
+
+
+def test_steps_and_checks_are_shown_where_they_are_known() -> None:
+    results = [CheckResult(name="tests", met=True), CheckResult(name="lint", met=False, reason="exit code 1")]
+    shown = "\n".join(describe(view(steps="7/9 steps", checks=check_lines(results))))
+    assert "Plan: 7/9 steps" in shown
+    assert "✓ tests\n✗ lint: exit code 1" in shown
