@@ -81,6 +81,16 @@ def read_criteria(checks_toml: str | None, instructions: str) -> tuple[Criterion
     return (*filed, *listed)
 
 
+def said_in_full(checks_toml: str | None, instructions: str) -> str:
+    """The instructions with the checks of the file as their list: who has written those has said how to check it."""
+    try:
+        filed = _from_file(checks_toml) if checks_toml is not None else []
+    except CriteriaInvalid:
+        filed = []
+    items = [f"- {each.name}: `{each.command}`" if each.command else f"- {each.name}" for each in filed]
+    return instructions + ("\n\n## Success Criteria\n\n" + "\n".join(items) + "\n" if items else "")
+
+
 def digest(criteria: Iterable[Criterion], project: str) -> str:
     """Changes with anything that would be run or judged, and with the project it is done in."""
     facts = [{**asdict(criterion), "timeout": float(criterion.timeout)} for criterion in criteria]

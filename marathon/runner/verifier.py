@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from marathon.core.criteria import CriteriaInvalid, Criterion, digest, read_criteria
+from marathon.core.criteria import CriteriaInvalid, Criterion, digest, read_criteria, said_in_full
 from marathon.core.events import Told
 from marathon.core.names import StateInvalid
 from marathon.core.records import Checked, CriteriaFound, Scored
@@ -42,7 +43,7 @@ class Verifier:
             if scored is None or scored.shape != self.shape:
                 self.ledger.record(Scored(shape=self.shape, chosen=True))
         elif progress.iteration == 0 and not (scored and scored.chosen):
-            rated = score(self.shop.task.criteria_texts()[1])
+            rated = score(said_in_full(*self.shop.task.criteria_texts()))
             if scored is None or (scored.points, scored.missing) != (rated.total, rated.missing):
                 self.ledger.record(Scored(shape=rated.shape, points=rated.total, missing=rated.missing))
 
@@ -88,6 +89,7 @@ def found_criteria(task: Task, project: Path, known: CriteriaFound | None, agree
     """What the task's files say now, held against what was known before: it may grow unasked, but not shrink."""
     try:
         criteria = read_criteria(*task.criteria_texts())
+        _stay_inside(project, criteria)
     except CriteriaInvalid as invalid:
         return CriteriaFound(criteria=known.criteria if known else [], agreed=False, problem=str(invalid))
     code = digest(criteria, str(project))
@@ -96,6 +98,12 @@ def found_criteria(task: Task, project: Path, known: CriteriaFound | None, agree
     lost = [name for name in _lost(known, criteria)]
     yes = agreed.has(code) or not (lost or _has_commands(criteria))
     return CriteriaFound(digest=code, criteria=list(criteria), agreed=yes, lost=[] if yes else lost)
+
+
+def _stay_inside(project: Path, criteria: Iterable[Criterion]) -> None:
+    for each in criteria:
+        if each.cwd != "." and not (project / each.cwd).resolve().is_relative_to(project.resolve()):
+            raise CriteriaInvalid(f"{each.name}: its folder {each.cwd} leads out of the project")
 
 
 def remember(agreed: Agreed, criteria: CriteriaFound, project: Path) -> None:

@@ -17,6 +17,8 @@ from bench.scratch import DIRECT, ROOT, Scratch
 FIGURES = {
     "--help": "ratio",
     "status": "ratio",
+    "hook stop": "ratio",
+    "hook session-start": "ratio",
     "of that the runner's own": "ratio",
     "memory grown after 8 sessions": "value",
     "open files after 8 sessions": "value",
@@ -43,7 +45,7 @@ def _bench(folder: Path, *args: str) -> tuple[int, str, dict[str, Any]]:
 
 
 def test_a_quick_run_keeps_its_figures_and_shows_them(tmp_path: Path) -> None:
-    groups = [word for name in ("start", "gap", "memory", "list") for word in ("--only", name)]
+    groups = [word for name in ("start", "hook", "gap", "memory", "list") for word in ("--only", name)]
     code, shown, report = _bench(tmp_path, *groups)
     assert code == 0, "without --strict a missed target is no failure"
     rows = {row["name"]: row for row in report["rows"]}

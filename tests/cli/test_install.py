@@ -1,13 +1,18 @@
-"""install: the extension, the skills and the prompts to where pi finds them, as often as one likes."""
+"""install: what pi needs to where pi finds it, and Claude Code's hooks into its settings, as often as one likes."""
 
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import stat
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.packaging.checkouts import quick_checkout, start
 from tests.real.install import ensure_pi
 from tests.real.model_server import ModelServer, Turn
 from tests.real.pi_home import PiHome
@@ -104,3 +109,166 @@ def test_the_real_pi_finds_it_and_not_what_was_kept_beside(world: World, tmp_pat
     assert len(names) == len(set(names))
     assert {"marathon-loop", "marathon-status", "marathon-steer", "marathon-pause"} <= set(names)
     assert {f"skill:{skill}" for skill in SKILLS} <= set(names)
+
+
+# For Claude Code
+
+
+CLAUDE_SKILLS = {f"skills/{'marathon-loop' if skill == 'loop' else skill}/SKILL.md" for skill in SKILLS}
+
+
+def claude_settings(folder: Path) -> Any:
+    return json.loads((folder / "settings.json").read_text())
+
+
+def commands_of(settings: Any) -> dict[str, list[str]]:
+    return {
+        event: [hook["command"] for group in groups for hook in group["hooks"]]
+        for event, groups in settings["hooks"].items()
+    }
+
+
+@pytest.fixture
+def on_path(world: World) -> str:
+    """A PATH on which `pi-marathon` is this checkout's, as a user would have it."""
+    folder = world.home / "bin"
+    folder.mkdir()
+    (folder / "pi-marathon").write_text(f'#!/bin/sh\nexec {shlex.join(world.argv())} "$@"\n')
+    (folder / "pi-marathon").chmod(0o755)
+    return f"{folder}:{os.environ['PATH']}"
+
+
+def test_the_hooks_and_the_skills_go_into_the_users_folder_of_claude(world: World, on_path: str) -> None:
+    ran = world.cli("install", "--claude", PATH=on_path)
+    assert ran.returncode == 0, ran.stderr
+    folder = world.home / ".claude"
+    assert installed(folder) == {"settings.json", *CLAUDE_SKILLS}
+    assert commands_of(claude_settings(folder)) == {
+        "Stop": ["pi-marathon hook stop"],
+        "SessionStart": ["pi-marathon hook session-start"],
+    }
+    assert not (world.home / ".pi").exists()
+    assert not (world.project / ".claude").exists()
+
+
+def test_claudes_own_variable_moves_them(world: World, tmp_path: Path) -> None:
+    assert world.cli("install", "--claude", CLAUDE_CONFIG_DIR=str(tmp_path / "moved")).returncode == 0
+    assert "Stop" in claude_settings(tmp_path / "moved")["hooks"]
+    assert not (world.home / ".claude").exists()
+
+
+def test_with_project_they_go_into_the_projects_folder(world: World) -> None:
+    ran = world.cli("install", "--claude", "--project")
+    assert ran.returncode == 0, ran.stderr
+    assert installed(world.project / ".claude") == {"settings.json", *CLAUDE_SKILLS}
+    assert not (world.home / ".claude").exists()
+
+
+def asked_by_claude(world: World, event: str, path: str) -> Any:
+    """What the command in the settings answers in the project, started as Claude Code does."""
+    (command,) = commands_of(claude_settings(world.home / ".claude"))[event]
+    done = subprocess.run(
+        ["sh", "-c", command],
+        cwd=world.project,
+        env={"PATH": path, "HOME": str(world.home)},
+        input="{}",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("where", ["on the PATH", "in a checkout only"])
+def test_the_command_that_was_written_works_from_any_shell(
+    world: World, tmp_path: Path, on_path: str, where: str
+) -> None:
+    path = on_path if where == "on the PATH" else "/usr/bin:/bin"
+    if where == "on the PATH":
+        assert world.cli("install", "--claude", PATH=path).returncode == 0
+    else:
+        program = quick_checkout(tmp_path / "check out") / "bin" / "pi-marathon"
+        assert start(program, "install", "--claude", cwd=tmp_path, PATH=path, HOME=str(world.home)).returncode == 0
+    (world.project / ".loop").mkdir()
+    (world.project / ".loop" / "state.json").write_text('{"criteria": ["all of it"]}')
+    assert asked_by_claude(world, "Stop", path)["decision"] == "block"
+    context = asked_by_claude(world, "SessionStart", path)["hookSpecificOutput"]["additionalContext"]
+    assert "all of it" in context
+
+
+def test_settings_that_are_there_are_kept_and_a_copy_of_them_too(world: World) -> None:
+    folder = world.home / ".claude"
+    folder.mkdir()
+    own = {"model": "größer", "hooks": {"PreToolUse": [], "Stop": [{"hooks": [{"type": "command", "command": "x"}]}]}}
+    text = json.dumps(own, indent=2, ensure_ascii=False) + "\n"
+    (folder / "settings.json").write_text(text)
+    (folder / "settings.json").chmod(0o600)
+    ran = world.cli("install", "--claude")
+    after = claude_settings(folder)
+    assert (after["model"], after["hooks"]["PreToolUse"]) == ("größer", [])
+    assert commands_of(after)["Stop"][0] == "x"
+    assert len(commands_of(after)["Stop"]) == 2
+    (copy,) = folder.glob("settings.json.before-*")
+    assert copy.read_text() == text
+    assert copy.name in ran.stdout
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (folder / "settings.json", copy)] == [0o600, 0o600]
+
+
+@pytest.mark.parametrize("where", [[], ["--project"]])
+def test_installing_for_claude_again_changes_nothing_and_says_so(world: World, where: list[str]) -> None:
+    first = world.cli("install", "--claude", *where)
+    folder = (world.project if where else world.home) / ".claude"
+    before = {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in folder.rglob("*")}
+    again = world.cli("install", "--claude", *where)
+    assert (first.returncode, again.returncode) == (0, 0)
+    assert "already" in again.stdout
+    assert {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in folder.rglob("*")} == before
+
+
+def test_settings_behind_a_link_are_written_where_they_are(world: World) -> None:
+    dotfiles = world.home / "dotfiles"
+    dotfiles.mkdir()
+    (dotfiles / "claude.json").write_text('{"a": 1}')
+    (world.home / ".claude").mkdir()
+    link = world.home / ".claude" / "settings.json"
+    link.symlink_to("../dotfiles/claude.json")
+    assert world.cli("install", "--claude").returncode == 0
+    assert os.readlink(link) == "../dotfiles/claude.json"
+    assert list(json.loads((dotfiles / "claude.json").read_text())) == ["a", "hooks"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"[]", b"{", b'{"a": 1, // mine\n}', b"\xff", b'{"hooks": []}', b'{"hooks": {"Stop": {}}}', b'{"a":1,"a":2}'],
+)
+def test_settings_of_an_unexpected_form_are_refused_and_nothing_is_changed(world: World, data: bytes) -> None:
+    settings = world.home / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_bytes(data)
+    ran = world.cli("install", "--claude")
+    assert ran.returncode == 2
+    assert ran.stderr.count("\n") == 1
+    assert str(settings) in ran.stderr
+    assert settings.read_bytes() == data
+    assert installed(settings.parent) == {"settings.json"}
+
+
+@pytest.mark.parametrize("kind", ["folder", "fifo", "loop", "parent is a file"])
+def test_settings_that_cannot_be_read_or_written_are_one_sentence(world: World, kind: str) -> None:
+    settings = world.home / ".claude" / "settings.json"
+    if kind == "parent is a file":
+        settings.parent.write_text("no folder")
+    else:
+        settings.parent.mkdir()
+    match kind:
+        case "folder":
+            settings.mkdir()
+        case "fifo":
+            os.mkfifo(settings)
+        case "loop":
+            settings.symlink_to(settings)
+    ran = world.cli("install", "--claude")
+    assert ran.returncode == 1
+    assert ".claude" in ran.stderr
+    assert ran.stderr.count("\n") == 1

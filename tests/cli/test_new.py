@@ -41,28 +41,164 @@ def test_everything_by_flags(world: World) -> None:
     assert text.startswith("# Fix: the Parser!\n")
     assert section(text, "Goal") == "No crash on \\1 `x`"
     assert section(text, "Scope") == "parser.py only"
-    assert section(text, "Success Criteria") == "tests pass"
+    assert section(text, "Success Criteria") == "- tests pass"
     assert f"pi-marathon --task docs/tasks/{folder.name}" in ran.stdout
 
 
-def test_what_is_missing_is_asked_for_on_a_terminal(world: World, typed: Callable[..., Pty]) -> None:
-    terminal = typed("new", "--scope", "all of it")
-    for question, answer in (
-        (b"Title:", b"My task"),
-        (b"Goal:", "Größer".encode()),
-        (b"Constraints:", b""),
-        (b"Success Criteria:", b"look at it"),
-    ):
+def answer(terminal: Pty, *talk: tuple[bytes, str]) -> None:
+    for question, text in talk:
         terminal.expect(question)
-        terminal.send(answer + b"\r")
-    terminal.expect(b"Made docs/tasks/")
+        terminal.send(text.encode() + b"\r")
+
+
+def test_what_is_missing_is_asked_for_on_a_terminal(world: World, typed: Callable[..., Pty]) -> None:
+    terminal = typed("new", "--scope", "`app/reports.py` only", "--constraints", "No new dependencies.")
+    answer(terminal, (b"Title:", "My task"), (b"Goal:", "Größer"), (b"Success Criteria:", "`pytest -q` passes"))
+    seen = terminal.expect(b"Made docs/tasks/")
     assert terminal.wait() == 0
     assert terminal.cooked()
+    assert b"may be left empty" not in seen
     text = (made(world) / "instructions.md").read_text()
     assert text.startswith("# My task\n")
     assert section(text, "Goal") == "Größer"
-    assert section(text, "Scope") == "all of it"
-    assert section(text, "Success Criteria") == "look at it"
+    assert section(text, "Scope") == "`app/reports.py` only"
+    assert section(text, "Constraints") == "No new dependencies."
+    assert section(text, "Success Criteria") == "- `pytest -q` passes"
+
+
+def test_below_five_points_more_is_asked_for_and_added_to_what_was_said(
+    world: World, typed: Callable[..., Pty]
+) -> None:
+    terminal = typed("new", "CSV", "--goal", "Export", "--success", "it looks nice")
+    terminal.expect(b"1 of 10 points. Each question may be left empty.")
+    answer(
+        terminal,
+        (b"Goal: say what", "Users download their reports as CSV from the page."),
+        (b"Scope: name the files", ""),
+        (b"Constraints: say what", ""),
+        (b"Done: say what", "The file docs/csv.md describes it."),
+    )
+    terminal.expect(b"Made docs/tasks/")
+    terminal.expect(b" of 10: colleague.")
+    assert terminal.wait() == 0
+    assert terminal.cooked()
+    text = (made(world) / "instructions.md").read_text()
+    assert section(text, "Goal") == "Export\n\nUsers download their reports as CSV from the page."
+    assert section(text, "Success Criteria") == "- it looks nice"
+    assert section(text, "Done") == "The file docs/csv.md describes it."
+    assert section(text, "Scope").startswith("<!--")
+
+
+def test_no_more_is_asked_once_it_is_enough_to_begin(world: World, typed: Callable[..., Pty]) -> None:
+    terminal = typed("new", "Weeks", "--goal", "Make `parse()` in src/dates.py accept ISO weeks.")
+    terminal.expect(b"3 of 10 points")
+    answer(terminal, (b"Constraints: say what", "Keep the public API."))
+    seen = terminal.expect(b"Made docs/tasks/")
+    assert b"Success Criteria:" not in seen
+    assert b"Done:" not in seen
+    terminal.expect(b"5 of 10: colleague.")
+    assert terminal.wait() == 0
+    assert section((made(world) / "instructions.md").read_text(), "Constraints") == "Keep the public API."
+
+
+def test_every_further_question_may_be_left_empty(world: World, typed: Callable[..., Pty]) -> None:
+    terminal = typed("new", "Vague", "--goal", "Make it better")
+    questions = (b"Goal: say", b"Scope: name", b"Constraints: say", b"Success Criteria: name", b"Done: say")
+    answer(terminal, *((question, "") for question in questions))
+    terminal.expect(b"Made docs/tasks/")
+    terminal.expect(b"0 of 10: clarify.")
+    terminal.expect(b"Scope: name the files")
+    assert terminal.wait() == 0
+    text = (made(world) / "instructions.md").read_text()
+    assert section(text, "Goal") == "Make it better"
+    assert "## Done" not in text
+
+
+def test_a_criterion_said_later_is_an_item_of_its_own(world: World, typed: Callable[..., Pty]) -> None:
+    terminal = typed("new", "Vague", "--goal", "Make it better", "--success", "- it is nice")
+    questions = (b"Goal: say", b"Scope: name", b"Constraints: say", b"Done: say")
+    answer(terminal, *((question, "") for question in questions), (b"Success Criteria: name", "`pytest -q` passes"))
+    terminal.expect(b"Made docs/tasks/")
+    assert terminal.wait() == 0
+    text = (made(world) / "instructions.md").read_text()
+    assert section(text, "Success Criteria") == "- it is nice\n\n- `pytest -q` passes"
+
+
+@pytest.mark.parametrize("key", [b"\x03", b"\x04"], ids=["Ctrl+C", "Ctrl+D"])
+def test_a_further_question_taken_back_makes_nothing(world: World, typed: Callable[..., Pty], key: bytes) -> None:
+    terminal = typed("new", "My task", "--goal", "Make it better")
+    answer(terminal, (b"Goal: say", "More than that"))
+    terminal.expect(b"Scope: name")
+    terminal.send(key)
+    assert terminal.wait() == 130
+    assert terminal.cooked()
+    assert b"went wrong" not in terminal.seen
+    assert not (world.project / "docs").exists()
+
+
+def test_a_title_that_cannot_be_used_is_refused_before_anything_is_asked(
+    world: World, typed: Callable[..., Pty]
+) -> None:
+    terminal = typed("new", "日本")
+    assert terminal.wait() == 2
+    assert b"Goal" not in terminal.seen
+    given = ("--goal", "Users read it.", "--scope", "src/ only", "--constraints", "None", "--success", "`pytest -q`")
+    terminal = typed("new", *given)
+    terminal.expect(b"Title:")
+    terminal.send("日本\r".encode() + b"\x7f\x7fJapan\r")
+    terminal.expect(b"Made docs/tasks/")
+    assert terminal.wait() == 0
+    assert (made(world) / "instructions.md").read_text().startswith("# Japan\n")
+
+
+def test_what_was_typed_is_shown_when_it_cannot_be_written(world: World) -> None:
+    (world.project / "docs").write_text("a file\n")
+    ran = world.cli("new", "My task", "--goal", "Users download\nreports", "--done", "It is merged")
+    assert ran.returncode == 1
+    assert "Could not create docs/tasks" in ran.stderr
+    assert section(ran.stdout, "Goal") == "Users download\nreports"
+    assert section(ran.stdout, "Done") == "It is merged"
+
+
+def test_without_a_terminal_what_is_missing_is_told_and_how_to_see_more(world: World) -> None:
+    ran = world.cli("new", "My task", "--goal", "Make it better", "--scope", "src/ only")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    folder = f"docs/tasks/{made(world).name}"
+    lines = ran.stdout.splitlines()
+    assert lines[2].startswith("3 of 10: clarify. ")
+    told = [line.split(":")[0].strip() for line in lines[4:-1]]
+    assert told == ["Outcome", "Success", "Done", "Constraints"]
+    assert lines[-1].endswith(f"pi-marathon score {folder}")
+    assert world.cli("score", folder).stdout.splitlines()[6] == lines[2]
+
+
+def test_clear_instructions_are_told_their_shape_and_nothing_else(world: World) -> None:
+    ran = world.cli(
+        *("new", "CSV", "--goal", "Users download their reports as CSV from the reports page."),
+        *("--scope", "`app/reports.py`; the PDF export stays out.", "--constraints", "No new dependencies."),
+        *("--success", "`pytest -q` passes", "--done", "The pull request is open."),
+    )
+    assert ran.returncode == 0
+    assert ran.stdout.splitlines()[2:] == [
+        "10 of 10: tool. Clear enough for the agent to be left alone between the gates."
+    ]
+
+
+def test_a_heading_in_what_was_said_is_never_overwritten(world: World) -> None:
+    goal = "Do it.\n\n## Scope\n\nMine."
+    world.cli("new", "My task", "--goal", goal, "--scope", "Theirs.")
+    text = (made(world) / "instructions.md").read_text()
+    assert goal in text
+    assert "## Scope\n\nTheirs." in text
+
+
+@pytest.mark.parametrize(
+    ("said", "written"),
+    [("tests pass", "- tests pass"), ("- a\n- b", "- a\n- b"), ("1. a", "1. a"), ("two\nlines", "two\nlines")],
+)
+def test_one_plain_criterion_becomes_a_list_of_one(world: World, said: str, written: str) -> None:
+    world.cli("new", "My task", "--goal", "x", "--success", said)
+    assert section((made(world) / "instructions.md").read_text(), "Success Criteria") == written
 
 
 def test_a_question_taken_back_makes_nothing(world: World, typed: Callable[..., Pty]) -> None:

@@ -215,6 +215,11 @@ def test_names_are_short_and_show_nothing_but_text() -> None:
     assert [one.name for one in found] == ["red and more", "abc", "y" * 199 + "…"]
 
 
+def test_a_command_of_the_list_runs_as_it_is_shown() -> None:
+    (found,) = read_criteria(None, listed("`rm\x1b[2K -rf\u202e x` passes"))
+    assert (found.name, found.command) == ("rm -rf x", "rm -rf x")
+
+
 def test_more_than_two_hundred_are_refused() -> None:
     assert len(read_criteria(None, listed(*(f"item {n}" for n in range(200))))) == 200
     with pytest.raises(CriteriaInvalid, match="201"):
@@ -252,7 +257,7 @@ def test_criteria_are_read_back_from_json_and_checked_again() -> None:
     (found,) = read_criteria('[[check]]\nname = "a"\ncommand = "b"\ntimeout = "5m"\ncwd = "c"\n', "")
     assert build(Criterion, json.loads(json.dumps(asdict(found)))) == found
     with pytest.raises(Unshaped, match="out of the project"):
-        build(Criterion, {**asdict(found), "cwd": "../x"})
+        build(Criterion, {**asdict(found), "cwd": "a/../../x"})
 
 
 def test_reading_criteria_loads_no_large_library() -> None:

@@ -232,6 +232,15 @@ def test_a_reason_names_what_was_found() -> None:
     assert scope.points == 1
     assert "parse()" in scope.reason
     assert scope.missing
+    long = score(f"Change `\x1b[31m{'x' * 500}()` as said.").points[1].reason
+    assert "xxx" in long
+    assert "\x1b" not in long
+    assert len(long) < 120
+
+
+def test_the_name_of_a_technology_is_no_place_to_work_in() -> None:
+    assert score("Port the service to Node.js, as it is.").points[1].points == 0
+    assert score("Port the service in app.js, as it is.").points[1].points == 1
 
 
 def test_saying_that_there_are_no_constraints_is_an_answer() -> None:

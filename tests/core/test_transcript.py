@@ -57,6 +57,7 @@ ATTACHMENT = {"type": "attachment", "attachment": {"type": "hook_success", "stdo
         (lines(assistant(text(MARK)), result("tool output")), ""),
         (lines(user("do it")), ""),
         (lines(assistant(TOOL)), ""),
+        (lines(assistant({"type": "redacted", "text": MARK}, text("Hm."))), "Hm."),
         (lines(user("do it"), {"type": "assistant", "message": {"content": "a plain string"}}), "a plain string"),
         (lines(assistant(text("Done.")), "half a li"), "Done."),
         (lines(assistant(text("Done.")), "[]", "null", "\x00", '{"type": "assistant"}'), "Done."),

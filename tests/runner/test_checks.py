@@ -324,3 +324,19 @@ def test_the_same_program_may_be_stopped_from_outside_while_it_checks(world: Wor
     finally:
         runner.kill()
     assert not world.records("checked")
+
+
+def test_a_folder_that_leads_out_of_the_project_is_refused(world: World) -> None:
+    (world.project / "sub").symlink_to(world.home)
+    checks(world, '[[check]]\nname = "x"\ncommand = "touch ran"\ncwd = "sub"\n')
+    ran = world.cli("check", "task", "--trust")
+    assert (ran.returncode, "leads out" in ran.stderr) == (7, True)
+    assert world.run("--trust").returncode == 3
+    assert not (world.home / "ran").exists()
+
+
+def test_checks_in_a_file_count_for_the_score(world: World) -> None:
+    (world.task / "instructions.md").write_text("# Do it\n\nAll of it.\n")
+    before = json.loads(world.cli("score", "task", "--json").stdout)["total"]
+    checks(world, '[[check]]\nname = "tests"\ncommand = "pytest -q"\n')
+    assert json.loads(world.cli("score", "task", "--json").stdout)["total"] >= before + 3

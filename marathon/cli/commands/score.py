@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from marathon.cli.arguments import task_path
+from marathon.core.criteria import said_in_full
 from marathon.core.score import BEST, MEANING, Score, score
 from marathon.core.text import clean, one_line
 from marathon.disk.files import read_regular
@@ -28,7 +29,7 @@ def command(directory: str, as_json: bool) -> None:
     8 and more: the agent can be left alone. 5 to 7: a look after every session. Below 5: say more first.
     """
     shown = task_path(directory)
-    rating = score(_instructions(shown))
+    rating = score(said_in_full(Task.look(shown).criteria_texts()[0], _instructions(shown)))
     if as_json:
         click.echo(json.dumps(_as_json(shown, rating), indent=2))
     else:
