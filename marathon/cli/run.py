@@ -16,6 +16,7 @@ from typing import Any
 from marathon.cli.look import status_of, summary_of
 from marathon.cli.order import Order, read_order
 from marathon.core.events import Event, Sink, Told
+from marathon.core.journal import Progress
 from marathon.core.limits import BUDGETS, with_amounts
 from marathon.core.names import utc
 from marathon.core.records import LimitSet
@@ -89,10 +90,7 @@ def _marathon(order: Order, signals: Signals, emit: Sink, cleanup: contextlib.Ex
     if order.feedback is not None and not (completed and completed.text == order.feedback):
         restart(task, ledger, order.definitions, order.feedback, _clock)
     _allow(ledger, order)
-    limits = with_amounts(order.limits, ledger.progress.limits, ledger.progress.added)
-    if (limits.max_cost or limits.max_tokens) and not order.agent.tells_usage:
-        useless = "--max-cost and --max-tokens have no effect"
-        emit(Told(f"The agent {order.agent.name} does not tell what it uses: {useless}.", "warning"))
+    _warn_of_useless_budgets(order, ledger.progress, emit)
     stops = Stops(task, runner_id, emit)
     asked = interactive() and not order.as_json
     shop = Workshop(
@@ -160,6 +158,13 @@ def _allow(ledger: Ledger, order: Order) -> None:
             ledger.record(LimitSet(name=name, value=max(getattr(limits, name), used) + amount.value, added=True))
         elif dict(progress.limits).get(name) != amount.value or dict(progress.added).get(name) is not None:
             ledger.record(LimitSet(name=name, value=amount.value))
+
+
+def _warn_of_useless_budgets(order: Order, progress: Progress, emit: Sink) -> None:
+    limits = with_amounts(order.limits, progress.limits, progress.added)
+    if (limits.max_cost or limits.max_tokens) and not order.agent.tells_usage:
+        useless = "--max-cost and --max-tokens have no effect"
+        emit(Told(f"The agent {order.agent.name} does not tell what it uses: {useless}.", "warning"))
 
 
 def _leave_summary(task: Task, ledger: Ledger) -> None:

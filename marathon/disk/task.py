@@ -166,6 +166,10 @@ class Task:
         """The two files that say what has to be true in the end: checks.toml, if it is there, and the instructions."""
         return self._text(CHECKS), self._text(INSTRUCTIONS) or ""
 
+    def criteria_marks(self) -> tuple[str | None, ...]:
+        """Change whenever one of the two does."""
+        return tuple(mark_of(self.folder / name) for name in (CHECKS, INSTRUCTIONS))
+
     @property
     def asks_in(self) -> str:
         """The file in which a human says what has to be true in the end."""

@@ -44,7 +44,7 @@ def run(
             terminal.lent = True
             cleanup.callback(terminal.take_back)
         adopted = Adopted()
-        launched = launch(command, terminal)
+        launched = launch(command, terminal, stay=True)
         for fd in launched.streams.values():
             cleanup.callback(os.close, fd)
         output = Output(launched.streams, on_output)

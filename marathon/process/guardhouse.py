@@ -13,7 +13,6 @@ import marshal
 import os
 import signal
 import socket
-import sys
 from contextlib import ExitStack, suppress
 
 from marathon.process import kernel
@@ -42,17 +41,16 @@ _DEAF_TO = {
 }
 
 
-def main() -> NoReturn:
+def guard(*, on_terminal: bool, stay: bool) -> NoReturn:
     """All signals are blocked when this begins, and stdin is the socket to the runner."""
     try:
-        on_terminal = sys.argv[2] == "terminal"
         listened = (signal.SIGCHLD, signal.SIGINT) if on_terminal else (signal.SIGCHLD,)
         _be_as_if_just_born()
         kernel.become_subreaper()
         gc.freeze()
         with socket.socket(fileno=0) as control, Signals(listened) as signals:
             signal.pthread_sigmask(signal.SIG_SETMASK, _DEAF_TO.difference(listened))
-            while _serve(control, signals, on_terminal):
+            while _serve(control, signals, on_terminal) and stay:
                 pass
     finally:
         os._exit(0)
@@ -65,7 +63,7 @@ def _be_as_if_just_born() -> None:
             with suppress(OSError):
                 os.close(int(name))
     for number in signal.valid_signals():
-        if signal.getsignal(number) in (signal.SIG_IGN, signal.default_int_handler):
+        if signal.getsignal(number) is not signal.SIG_DFL:
             signal.signal(number, signal.SIG_DFL)
 
 

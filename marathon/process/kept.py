@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from marathon.process.adopted import Adopted
 from marathon.process.command import Command, Exit
-from marathon.process.launch import launch, part
+from marathon.process.launch import launch
 from marathon.process.output import Output
 from marathon.process.signals import Signals
 from marathon.process.watch import Callbacks, Watch
@@ -134,7 +134,10 @@ class Kept:
         if self._stdin >= 0:
             os.close(self._stdin)
             self._stdin = -1
-        part(self._launched, self._adopted, tree_is_gone=tree_is_gone)
+        self._launched.control.close()
+        self._adopted.dismiss(self._launched.guardian)
+        if not tree_is_gone:
+            self._adopted.end_all()
         self._output.drain()
         for fd in self._launched.streams.values():
             os.close(fd)

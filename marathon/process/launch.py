@@ -1,26 +1,31 @@
-"""Have an agent started by a guardian: by one that waits for work, else by a new one."""
+"""Have an agent started by a guardian: by one that stayed and waits for work, else by a new one."""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
 import fcntl
+import gc
 import marshal
 import os
 import signal
 import socket
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NoReturn
 
 from marathon.process import kernel
 from marathon.process.adopted import GUARDIANS, Adopted
 from marathon.process.command import Command, StartFailed
+from marathon.process.guardhouse import guard
 from marathon.process.terminal import Terminal, blocked
 
-_PROGRAM = "import sys; sys.path.append(sys.argv[1]); from marathon.process.guardhouse import main; main()"
+_PROGRAM = (
+    "import sys; sys.path.append(sys.argv[1]); from marathon.process.guardhouse import guard; "
+    "guard(on_terminal=sys.argv[2] == 'terminal', stay=True)"
+)
 _WHERE = str(Path(__file__).resolve().parents[2])
 _EVERY = signal.valid_signals()
 _MOST_WAITING = 2
@@ -31,6 +36,7 @@ class Launched:
     guardian: int
     control: socket.socket  # closing our end makes the guardian end the tree, and itself
     on_terminal: bool
+    stays: bool  # once its tree is gone it can have another
     streams: dict[str, int] = field(default_factory=dict)  # "out" and "err", to read from
 
 
@@ -38,7 +44,8 @@ _waiting: list[Launched] = []  # guardians whose tree is gone
 os.register_at_fork(after_in_child=_waiting.clear)
 
 
-def launch(command: Command, terminal: Terminal | None) -> Launched:
+def launch(command: Command, terminal: Terminal | None, *, stay: bool = False) -> Launched:
+    """A guardian that is to stay takes longer to begin, and makes every next start with it quick."""
     kernel.become_subreaper()
     with contextlib.ExitStack() as on_failure, contextlib.ExitStack() as theirs:
 
@@ -58,14 +65,19 @@ def launch(command: Command, terminal: Terminal | None) -> Launched:
         # In a file of its own: an environment may be larger than a message can be.
         letter = opened(os.memfd_create("order"))
         os.pwrite(letter, _order_for(command), 0)
-        guardian = _send([letter, *stdio, *command.inherit], on_terminal=terminal is not None)
+        files = [letter, *stdio, *command.inherit]
+        guardian = stay and _send_to_waiting(files, on_terminal=terminal is not None)
+        if not guardian:
+            guardian = _new_guardian(on_terminal=terminal is not None, stay=stay)
+            on_failure.callback(_dismiss, guardian)
+            socket.send_fds(guardian.control, [b"start"], files)
         on_failure.pop_all()
-    return Launched(guardian.guardian, guardian.control, guardian.on_terminal, streams)
+    return replace(guardian, streams=streams)
 
 
 def part(launched: Launched, adopted: Adopted, *, tree_is_gone: bool) -> None:
-    """A guardian whose tree is gone waits for the next one; any other is dismissed, and its tree ended."""
-    if tree_is_gone and len(_waiting) < _MOST_WAITING:
+    """A guardian that stays waits for its next tree; any other is dismissed, and what is left of its tree ended."""
+    if tree_is_gone and launched.stays and len(_waiting) < _MOST_WAITING:
         _waiting.append(launched)
         return
     _dismiss(launched)
@@ -82,20 +94,18 @@ def _order_for(command: Command) -> bytes:
     return marshal.dumps((there or paths[-1:], list(command.argv), cwd, dict(command.env), command.inherit))
 
 
-def _send(files: Sequence[int], *, on_terminal: bool) -> Launched:
-    """Hand the files, of which the first is the order, to a guardian."""
+def _send_to_waiting(files: Sequence[int], *, on_terminal: bool) -> Launched | None:
+    """Hand the files, of which the first is the order, to a guardian that waits, if there is one."""
     for guardian in [each for each in _waiting if each.on_terminal == on_terminal]:
         _waiting.remove(guardian)
         with contextlib.suppress(ConnectionError):  # somebody has killed it
             socket.send_fds(guardian.control, [b"start"], files)
             return guardian
         _dismiss(guardian)
-    guardian = _new_guardian(on_terminal)
-    socket.send_fds(guardian.control, [b"start"], files)
-    return guardian
+    return None
 
 
-def _new_guardian(on_terminal: bool) -> Launched:
+def _new_guardian(*, on_terminal: bool, stay: bool) -> Launched:
     control, far_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with far_end, blocked(*_EVERY):
         try:
@@ -104,15 +114,18 @@ def _new_guardian(on_terminal: bool) -> Launched:
             control.close()
             raise StartFailed(error.errno, os.strerror(error.errno or 0), sys.executable) from error
         if pid == 0:
-            _be_guardian(far_end.fileno(), on_terminal)
+            _be_guardian(far_end.fileno(), on_terminal, stay)
     GUARDIANS.add(pid)
     atexit.unregister(_dismiss_waiting)
     atexit.register(_dismiss_waiting)
-    return Launched(pid, control, on_terminal)
+    return Launched(pid, control, on_terminal, stay)
 
 
-def _be_guardian(far_end: int, on_terminal: bool) -> NoReturn:
+def _be_guardian(far_end: int, on_terminal: bool, stay: bool) -> NoReturn:
     try:
+        # Garbage of the runner must not be finalised here: it would close numbers that are ours by then.
+        gc.disable()
+        signal.set_wakeup_fd(-1)
         nothing = os.open(os.devnull, os.O_RDWR)
         # Copies first, which no dup2 can overwrite: we may have been started with 0, 1 or 2 closed.
         copies = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in (far_end, nothing, nothing)]
@@ -122,8 +135,10 @@ def _be_guardian(far_end: int, on_terminal: bool) -> NoReturn:
             os.setpgid(0, 0)  # a Ctrl+C before the agent begins is for the runner alone
         else:
             os.setsid()
-        kind = "terminal" if on_terminal else "pipes"
-        os.execv(sys.executable, [sys.executable, "-I", "-S", "-c", _PROGRAM, _WHERE, kind])
+        if stay:
+            kind = "terminal" if on_terminal else "pipes"
+            os.execv(sys.executable, [sys.executable, "-I", "-S", "-c", _PROGRAM, _WHERE, kind])
+        guard(on_terminal=on_terminal, stay=False)
     finally:
         os._exit(127)
 

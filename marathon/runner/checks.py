@@ -41,7 +41,7 @@ class Checks:
     def run(self, criteria: Sequence[Criterion], verdicts: Mapping[str, Any]) -> list[CheckResult] | None:
         """A result for each criterion; None if it was stopped before. `verdicts` are the agent's, out of STATE.json."""
         results = self._run([each for each in criteria if each.command])
-        again = [each for each in criteria if results and each.name in results and _is_passing(results[each.name])]
+        again = [each for each in criteria if results and each.name in results and _may_pass(results[each.name])]
         if again and results is not None:
             self.emit(Told("Once more, as this may pass: " + ", ".join(one_line(each.name, 80) for each in again)))
             once_more = self._run(again)
@@ -120,7 +120,7 @@ def _reason(each: Criterion, done: Done) -> str:
     return f"exit code {done.exit.code}{expected}{_KNOWN_CODES.get(done.exit.code, '')}"
 
 
-def _is_passing(result: CheckResult) -> bool:
+def _may_pass(result: CheckResult) -> bool:
     """Trouble that may be over by the time one looks again."""
     return not result.met and result.kind == "transient"
 

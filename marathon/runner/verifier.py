@@ -28,12 +28,17 @@ class Verifier:
     ledger: Ledger
     agreed: Agreed
     shape: Literal["tool", "colleague"] | None = None  # as the human chose it
+    _seen: tuple[object, ...] = ()
 
     def look(self) -> None:
         """Note what the files say now, where that is new: the agent may have changed them as well as the human."""
-        if not (self.ledger.progress.finished or self.ledger.progress.cancelled):
-            self._look_at_instructions()
-            self._look_at_criteria()
+        progress = self.ledger.progress
+        files = self.shop.task.criteria_marks()
+        if progress.finished or progress.cancelled or self._seen == (files, progress.criteria, progress.scored):
+            return
+        self._look_at_instructions()
+        self._look_at_criteria()
+        self._seen = (files, self.ledger.progress.criteria, self.ledger.progress.scored)
 
     def _look_at_instructions(self) -> None:
         """How closely a human looks: as chosen, or for a task that begins, by how much its instructions say."""
@@ -60,11 +65,15 @@ class Verifier:
         criteria = self.ledger.progress.criteria
         if criteria is not None and not criteria.problem:
             remember(self.agreed, criteria, self.shop.project)
+            self._seen = ()
 
     def verify(self, step: Verify) -> None:
         """Run the commands, read the agent's judgements, and record what came of it all."""
         shop, progress = self.shop, self.ledger.progress
         criteria = step.criteria.criteria
+        if _leads_out(shop.project, criteria):  # since it was agreed to
+            self._seen = ()
+            return
         shop.emit(Told(f"Completion is proposed: checking {len(criteria)} criteria."))
         logs = shop.task.run_folder(progress.run) / "checks" / f"{progress.iteration:03d}"
         make_private_directory(logs)
@@ -89,21 +98,23 @@ def found_criteria(task: Task, project: Path, known: CriteriaFound | None, agree
     """What the task's files say now, held against what was known before: it may grow unasked, but not shrink."""
     try:
         criteria = read_criteria(*task.criteria_texts())
-        _stay_inside(project, criteria)
+        if each := _leads_out(project, criteria):
+            raise CriteriaInvalid(f"{each.name}: its folder {each.cwd} leads out of the project")
     except CriteriaInvalid as invalid:
         return CriteriaFound(criteria=known.criteria if known else [], agreed=False, problem=str(invalid))
     code = digest(criteria, str(project))
     if known is not None and known.digest == code and known.agreed and not _has_commands(known.criteria):
         return replace(known, n=0, at="")
-    lost = [name for name in _lost(known, criteria)]
+    lost = _lost(known, criteria)
     yes = agreed.has(code) or not (lost or _has_commands(criteria))
     return CriteriaFound(digest=code, criteria=list(criteria), agreed=yes, lost=[] if yes else lost)
 
 
-def _stay_inside(project: Path, criteria: Iterable[Criterion]) -> None:
-    for each in criteria:
-        if each.cwd != "." and not (project / each.cwd).resolve().is_relative_to(project.resolve()):
-            raise CriteriaInvalid(f"{each.name}: its folder {each.cwd} leads out of the project")
+def _leads_out(project: Path, criteria: Iterable[Criterion]) -> Criterion | None:
+    """The first whose folder is not in the project, by a link."""
+    inside = project.resolve()
+    folders = ((each, (project / each.cwd).resolve()) for each in criteria if each.cwd != ".")
+    return next((each for each, folder in folders if not folder.is_relative_to(inside)), None)
 
 
 def remember(agreed: Agreed, criteria: CriteriaFound, project: Path) -> None:

@@ -168,6 +168,21 @@ def test_any_working_directory_is_survived(claude: Claude, cwd: Any) -> None:
     assert claude.hook("session-start", claude.start(cwd=cwd)) == {}
 
 
+@pytest.mark.parametrize("event", ["stop", "session-start"])
+def test_a_working_directory_that_was_removed_is_survived(world: World, event: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", 'mkdir gone && cd gone && rmdir ../gone && "$@"', "sh", *world.argv("hook", event)],
+        cwd=world.project,
+        env=world.env(),
+        input=b"{}",
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    answer = answered(done.returncode, done.stdout, done.stderr)
+    assert answer.get("ok") is (True if event == "stop" else None)
+
+
 @pytest.mark.parametrize("event", ["", "frobnicate", "--frobnicate", "stop\n"])
 def test_an_unknown_event_is_no_reason_to_hold_anybody(claude: Claude, event: str) -> None:
     claude.loop(tests=False)
@@ -208,8 +223,9 @@ def test_an_input_that_never_ends_is_not_waited_for(world: World, claude: Claude
         assert answered(hook.wait(50), hook.stdout.read())["ok"] is False
 
 
-def test_on_a_terminal_it_answers_at_once(typed: Callable[..., Pty]) -> None:
+def test_on_a_terminal_it_waits_for_nothing_that_is_typed(typed: Callable[..., Pty]) -> None:
     pty = typed("hook", "stop")
+    pty.send(b"{}\n")
     pty.expect(b"could not be read")
     assert pty.wait() == 0
 
