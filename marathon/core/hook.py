@@ -13,9 +13,8 @@ import zlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from marathon.core.text import one_line
+from marathon.core.text import COMPLETE_MARK, one_line
 
-COMPLETE = "<loop-complete>"
 STUCK_AFTER = 5
 MOST_HOLDS = 20
 MOST_NAMES = 20
@@ -105,8 +104,8 @@ def judge_loop(state: Mapping[str, Any], said: str, asked: Asked, streak: Streak
         reason = "next: list the criteria in .loop/state.json, with a verdict for each in criteriaStatus"
     elif unmet:
         reason = f"unmet: {listed(unmet)}. Meet them, and set each true in criteriaStatus once it is verified"
-    elif COMPLETE not in said:
-        reason = f"next: all criteria are met; say {COMPLETE} if you are done"
+    elif COMPLETE_MARK not in said:
+        reason = f"next: all criteria are met; say {COMPLETE_MARK} if you are done"
     else:
         return Verdict(True, "complete")
     return _held(reason, unmet, asked, streak)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from marathon.core.hook import COMPLETE, criteria_of, is_over, listed, unmet_criteria
-from marathon.core.text import one_line
+from marathon.core.hook import criteria_of, is_over, listed, unmet_criteria
+from marathon.core.text import COMPLETE_MARK, one_line
 
 
 def of_loop(state: Mapping[str, Any] | None) -> str:
@@ -21,7 +21,7 @@ def of_loop(state: Mapping[str, Any] | None) -> str:
     lines += _unmet(state)
     lines.append(
         "Go on with the next step, keep .loop/state.json up to date, "
-        f"and say {COMPLETE} only when every criterion is true in criteriaStatus."
+        f"and say {COMPLETE_MARK} only when every criterion is true in criteriaStatus."
     )
     return "\n".join(lines)
 
