@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marathon.core.hook import (
-    COMPLETE,
     MOST_HOLDS,
     MOST_NAMES,
     STUCK_AFTER,
@@ -21,6 +20,7 @@ from marathon.core.hook import (
     judge_marathon,
     read_asked,
 )
+from marathon.core.text import COMPLETE_MARK
 from tests.core.making import thorough
 
 State = dict[str, Any]
@@ -37,7 +37,7 @@ def loop(**status: Any) -> State:
     return {"criteria": list(status), "criteriaStatus": status, "status": "in_progress", "iteration": 2}
 
 
-def judged(state: State, said: str = COMPLETE) -> Verdict:
+def judged(state: State, said: str = COMPLETE_MARK) -> Verdict:
     return judge_loop(state, said, AGAIN, Streak())
 
 
@@ -54,21 +54,21 @@ def evaluated(states: list[State], asked: list[Asked]) -> list[Verdict]:
 @pytest.mark.parametrize(
     ("state", "said", "ok"),
     [
-        (loop(tests=True, lint=False), COMPLETE, False),
+        (loop(tests=True, lint=False), COMPLETE_MARK, False),
         (loop(tests=True, lint=True), "I am done.", False),
-        (loop(tests=True, lint=True), f"All is well. {COMPLETE}", True),
-        (loop(), COMPLETE, False),
-        ({}, COMPLETE, False),
-        (loop(tests="true"), COMPLETE, False),
-        (loop(tests="false"), COMPLETE, False),
-        (loop(tests=1), COMPLETE, False),
-        (loop(tests=None), COMPLETE, False),
-        ({"criteria": ["tests", "lint"], "criteriaStatus": {"tests": True}}, COMPLETE, False),
-        ({"criteria": ["tests"]}, COMPLETE, False),
-        ({"criteriaStatus": {"tests": True}}, COMPLETE, True),
-        ({"criteria": ["tests"], "criteriaStatus": ["tests"]}, COMPLETE, False),
-        ({"criteria": "tests", "criteriaStatus": {"lint": True}}, COMPLETE, True),
-        ({"criteria": [{"name": "tests"}], "criteriaStatus": {"lint": True}}, COMPLETE, False),
+        (loop(tests=True, lint=True), f"All is well. {COMPLETE_MARK}", True),
+        (loop(), COMPLETE_MARK, False),
+        ({}, COMPLETE_MARK, False),
+        (loop(tests="true"), COMPLETE_MARK, False),
+        (loop(tests="false"), COMPLETE_MARK, False),
+        (loop(tests=1), COMPLETE_MARK, False),
+        (loop(tests=None), COMPLETE_MARK, False),
+        ({"criteria": ["tests", "lint"], "criteriaStatus": {"tests": True}}, COMPLETE_MARK, False),
+        ({"criteria": ["tests"]}, COMPLETE_MARK, False),
+        ({"criteriaStatus": {"tests": True}}, COMPLETE_MARK, True),
+        ({"criteria": ["tests"], "criteriaStatus": ["tests"]}, COMPLETE_MARK, False),
+        ({"criteria": "tests", "criteriaStatus": {"lint": True}}, COMPLETE_MARK, True),
+        ({"criteria": [{"name": "tests"}], "criteriaStatus": {"lint": True}}, COMPLETE_MARK, False),
     ],
 )
 def test_every_criterion_and_the_word_of_completion_or_it_goes_on(state: State, said: str, ok: bool) -> None:
