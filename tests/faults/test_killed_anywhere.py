@@ -122,3 +122,18 @@ def assert_told_once(world: World, words: str, run: str, phase: str) -> None:
     assert all(name.startswith(f"prompt-{run}") and name.endswith(f"-{phase}") for name in told), told
     ended = [line for line in (world.agent / "log").read_text().splitlines() if line == f"ended {run[:-1]} {phase}"]
     assert len(ended) == 1
+
+
+def test_while_the_end_is_held_against_the_criteria(cli: Sweeper, world: World, tmp_path: Path) -> None:
+    """The first proposal fails its check, the second passes; no kill makes a third of it, or an end without a yes."""
+    check = "test -e tried || { touch tried; exit 1; }"
+    criteria = f"# Do it\n\n## Success Criteria\n\n- Tried: `{check}`\n"
+    (world.task / "instructions.md").write_text(criteria)
+    args = marathon_args("--auto-approve", "--trust", "--max-iterations", "9")
+    for killed, point in at_each_change(cli, world, args, 11, 0, tmp_path):
+        assert cli.run(killed, *args) == 0, point
+        results = [record["results"][0]["met"] for record in killed.records("checked")]
+        assert results[-1] is True, point
+        assert results.count(True) == 1, point
+        assert killed.state()["criteriaStatus"] == {"Tried": True}, point
+        assert [record["phase"] for record in killed.records("moved")] == ["plan", "implement"], point
