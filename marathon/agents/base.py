@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from marathon.core.events import Output, Sink, Ticked, Told
 from marathon.core.journal import Steer
@@ -83,14 +83,22 @@ class Agent(Protocol):
         """The marathon is over or stands still: let go of everything."""
 
 
-def run_program(argv: Sequence[str], host: Host, *, terminal: bool) -> tuple[Exit, str]:
+class LastWords(NamedTuple):
+    """The last line a program printed, and the last one on its standard output."""
+
+    any: str = ""
+    out: str = ""
+
+
+def run_program(argv: Sequence[str], host: Host, *, terminal: bool) -> tuple[Exit, LastWords]:
     """A program from start to end, with the prompt on its stdin unless it gets the terminal; and its last words."""
-    last_words = ""
+    last_words = LastWords()
 
     def on_output(stream: str, line: bytes, complete: bool) -> None:
         nonlocal last_words
         text = line.decode("utf-8", "replace")
-        last_words = text if text.strip() else last_words
+        if text.strip():
+            last_words = LastWords(text, text if stream == "out" else last_words.out)
         host.emit(Output(stream, text, complete))
 
     def on_tick() -> bool:
@@ -132,13 +140,13 @@ def interruption(exit: Exit) -> Outcome | None:
     return None
 
 
-def plain_outcome(exit: Exit, last_words: str) -> Outcome:
+def plain_outcome(exit: Exit, last_words: LastWords) -> Outcome:
     """The reading for programs whose exit status tells: 0 is a good end."""
-    said = f": {one_line(last_words, 160)}" if last_words.strip() else ""
+    said = f": {one_line(last_words.any, 160)}" if last_words.any else ""
     by_runner = interruption(exit)
     if by_runner is not None:
         return by_runner
     if exit.code == 0:
-        return Outcome("ended", seconds=exit.seconds, signal=says_complete(last_words))
+        return Outcome("ended", seconds=exit.seconds, signal=says_complete(last_words.out))
     how = f"killed by signal {exit.signal}" if exit.signal is not None else f"exit code {exit.code}"
-    return Outcome("crashed", how + said, exit.seconds, permanent=is_blocking(exit.code, last_words))
+    return Outcome("crashed", how + said, exit.seconds, permanent=is_blocking(exit.code, last_words.any))

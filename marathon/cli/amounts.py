@@ -11,6 +11,8 @@ import click
 
 from marathon.core.text import seconds_in
 
+_MOST = 1e12
+
 
 @dataclass(frozen=True)
 class Amount:
@@ -31,7 +33,7 @@ class AmountType(click.ParamType[Amount]):
             return value
         text = str(value).strip()
         number = self._read(text.removeprefix("+"))
-        if number is None:
+        if number is None or number > _MOST:
             self.fail(f"{text!r} is not an amount. Write it like {self._example}, or +{self._example} for more.")
         return Amount(number, text.startswith("+"))
 
@@ -52,3 +54,21 @@ SESSIONS = AmountType("sessions", _whole, "20")
 TOKENS = AmountType("tokens", _whole, "2000000")
 MONEY = AmountType("dollars", _money, "10")
 TIME = AmountType("duration", seconds_in, "90m")
+
+# The options that are budgets, and the field of Limits each sets.
+BUDGETS = {
+    "max_iterations": "max_iterations",
+    "max_time": "max_seconds",
+    "max_cost": "max_cost",
+    "max_tokens": "max_tokens",
+}
+
+
+def usual_value(ctx: click.Context, name: str) -> float:
+    """What a budget would be without the command line: by environment, file or default. More only comes by typing."""
+    option = next(each for each in ctx.command.params if each.name == name)
+    known = (option.value_from_envvar(ctx), ctx.lookup_default(name), option.default)
+    found = option.type.convert(next(value for value in known if value is not None), option, ctx)
+    if found.added:
+        raise click.BadParameter(f"+{found.value:g} only means something on the command line.", ctx, option)
+    return float(found.value)

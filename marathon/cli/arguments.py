@@ -34,9 +34,3 @@ def message_text(text: str | None) -> str:
     if not text.strip():
         raise WrongUsage("The text is empty; nothing was recorded.")
     return text.strip()
-
-
-def refuse_inside_a_session(environ_runner: str | None, command: str) -> None:
-    """Only a human answers gates: the agent has the same shell but not the same say."""
-    if environ_runner:
-        raise WrongUsage(f"'{command}' is for the human and does nothing inside an agent's session.")

@@ -1,11 +1,14 @@
-"""Finds the runner from inside an agent's session, by the environment."""
+"""What is different inside an agent's session: the runner is found there, and gates are not answered from there."""
 
 from __future__ import annotations
 
 import os
 
+from marathon.disk.lock import holder_of
 from marathon.disk.mailbox import Mailbox, states_folder
+from marathon.disk.task import Task
 from marathon.errors import WrongUsage
+from marathon.process.tree import look
 
 
 def my_mailbox() -> Mailbox:
@@ -16,3 +19,19 @@ def my_mailbox() -> Mailbox:
     if not mailbox.read():
         raise WrongUsage("The runner of this session is gone; nothing was recorded.")
     return mailbox
+
+
+def refuse_inside_a_session(task: Task, command: str) -> None:
+    """Only a human answers gates: the agent has the same shell but not the same say, whatever environment it makes."""
+    holder = holder_of(task.lock_path)
+    if os.environ.get("MARATHON_RUNNER_ID") or (holder and _descends_from(holder.pid)):
+        raise WrongUsage(f"'{command}' is for the human and does nothing inside an agent's session.")
+
+
+def _descends_from(runner: int) -> bool:
+    process = look(os.getpid())
+    while process is not None and process.pid > 1:
+        if process.parent == runner:
+            return True
+        process = look(process.parent)
+    return False

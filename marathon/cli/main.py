@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from marathon import __version__
-from marathon.cli.amounts import MONEY, SESSIONS, TIME, TOKENS
+from marathon.cli.amounts import BUDGETS, MONEY, SESSIONS, TIME, TOKENS, usual_value
 from marathon.errors import MarathonError
 
 # name: (what --help says, the module below marathon.cli.commands); a command is loaded only when it is typed.
@@ -156,6 +156,7 @@ def cli(ctx: click.Context, /, **options: Any) -> None:
     if ctx.invoked_subcommand is not None:
         return
     agent_args = ctx.meta.get("agent_args", ())
+    options["usual"] = {name: usual_value(ctx, name) for name in BUDGETS}
     options["typed"] = {name for name in options if ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE}
     if options["task"] is None:
         from marathon.cli.loose import start_pi

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from marathon.agents.base import Agent
 from marathon.agents.table import DEFAULT, find_agent
-from marathon.cli.amounts import Amount
+from marathon.cli.amounts import BUDGETS, Amount
 from marathon.cli.arguments import message_text, seconds_of, task_path
 from marathon.core.breakers import parse_breakers
 from marathon.core.limits import Limits
@@ -56,7 +56,7 @@ def read_order(options: Mapping[str, Any], agent_args: tuple[str, ...]) -> Order
         task=task,
         feedback=feedback,
         limits=limits,
-        typed=tuple((field, options[name]) for name, field in _BUDGETS.items() if name in options.get("typed", ())),
+        typed=tuple((field, options[name]) for name, field in BUDGETS.items() if name in options.get("typed", ())),
         agent=agent,
         workflow=options["workflow"],
         definitions=definitions,
@@ -70,23 +70,15 @@ def read_order(options: Mapping[str, Any], agent_args: tuple[str, ...]) -> Order
     )
 
 
-# The options that are budgets, and the field of Limits each sets.
-_BUDGETS = {
-    "max_iterations": "max_iterations",
-    "max_time": "max_seconds",
-    "max_cost": "max_cost",
-    "max_tokens": "max_tokens",
-}
-
-
 def _limits(options: Mapping[str, Any]) -> Limits:
     try:
         breakers = parse_breakers(options["breakers"])
     except ValueError as error:
         raise WrongUsage(f"--breaker: {error}.") from error
-    # A sum (+10) is added to what was used, once the journal can tell: see run.py.
+    # A sum (+10) is added to what is usual or was used, once the journal can tell: see run.py.
+    usual = options.get("usual", {})
     budgets: dict[str, Any] = {
-        field: options[name].value for name, field in _BUDGETS.items() if not options[name].added
+        field: usual[name] if options[name].added else options[name].value for name, field in BUDGETS.items()
     }
     return Limits(
         **budgets,

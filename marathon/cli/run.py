@@ -89,7 +89,6 @@ def _marathon(order: Order, signals: Signals, emit: Sink, cleanup: contextlib.Ex
     completed = finish_interrupted(task, ledger, order.definitions, _clock)
     if order.feedback is not None and not (completed and completed.text == order.feedback):
         restart(task, ledger, order.definitions, order.feedback, _clock)
-    _allow(ledger, order)
     _warn_of_useless_budgets(order, ledger.progress, emit)
     stops = Stops(task, runner_id, emit)
     asked = interactive() and not order.as_json
@@ -119,6 +118,8 @@ def _marathon(order: Order, signals: Signals, emit: Sink, cleanup: contextlib.Ex
     if order.trust:
         verifier.agree()
     gatekeeper = Gatekeeper(shop, ledger, desk, stops, verifier.agree, order.auto_approve)
+    gatekeeper.take_waiting_verdict()  # first: a go-ahead settles what was used before more is added
+    _allow(ledger, order)
     code = _run(Runner(shop, ledger, gatekeeper, verifier, order.limits, stops), order, emit)
     _report(order, ledger, code)
     return code

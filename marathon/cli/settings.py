@@ -45,7 +45,7 @@ def _read(path: Path, known: Mapping[str, type]) -> dict[str, Any]:
 
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise WrongUsage(f"{path} cannot be read: {error}. Mend or remove it.") from error
     settings = {}
     for name, value in raw.items():

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from marathon.cli.arguments import refuse_inside_a_session, task_path
+from marathon.cli.arguments import task_path
+from marathon.cli.inside import refuse_inside_a_session
 from marathon.core.journal import Progress, fold
 from marathon.core.records import GateOpened
 from marathon.core.text import one_line
@@ -20,9 +21,9 @@ from marathon.errors import WrongUsage
 
 def open_gate(directory: str, command: str) -> tuple[Task, Path, Progress, GateOpened]:
     """The task and its open gate; WrongUsage if there is none."""
-    refuse_inside_a_session(os.environ.get("MARATHON_RUNNER_ID"), command)
     shown = task_path(directory)
     task = Task.look(shown)
+    refuse_inside_a_session(task, command)
     progress = fold(read_journal(task.journal_path))
     if progress.gate is None:
         raise WrongUsage(f"No gate of {shown} is open; nothing was changed. See: pi-marathon status {_quoted(shown)}")

@@ -40,7 +40,7 @@ def parse_breakers(words: Iterable[str]) -> Breakers:
 
 def signature(place: str, message: str) -> str:
     """An error with what differs from time to time left out: numbers, addresses, paths."""
-    text = _NUMBER.sub("N", _PATH.sub("PATH", _HEX.sub("N", message)))
+    text = _NUMBER.sub("N", _PATH.sub("PATH", _HEX.sub("N", message[-4000:])))
     return f"{place}: {' '.join(text.split())[:400]}"
 
 
@@ -54,6 +54,16 @@ def remember(before: History, files: Mapping[str, str]) -> History:
         contents = known.pop(path, ())  # the file touched last stands last
         known[path] = contents if contents[-1:] == (digest,) else (*contents, digest)[-LONGEST_HISTORY:]
     return tuple(known.items())[-MOST_FILES:]
+
+
+def begun_anew(history: History) -> History:
+    """Only what each file holds now: where it has been before does not count any more."""
+    return tuple((path, contents[-1:]) for path, contents in history)
+
+
+def last_contents(history: History) -> set[tuple[str, str]]:
+    """Each file with what it held when a session last left it."""
+    return {(path, contents[-1]) for path, contents in history if contents}
 
 
 def returns(contents: tuple[str, ...]) -> int:

@@ -19,6 +19,7 @@ from marathon.core.text import clean, one_line, seconds_in
 
 MOST_CRITERIA = 200
 LONGEST_NAME = 200
+LONGEST_FILE = 1_000_000
 LONGEST_TIMEOUT = 7 * 86400
 HEADINGS = ("success criteria", "acceptance criteria")
 _OF_COMMANDS = ("cwd", "timeout", "exit", "parallel")
@@ -102,6 +103,8 @@ def digest(criteria: Iterable[Criterion], project: str) -> str:
 
 
 def _from_file(text: str) -> list[Criterion]:
+    if len(text) > LONGEST_FILE:
+        raise CriteriaInvalid(f"checks.toml: it is longer than {LONGEST_FILE} characters")
     raw = _parse(text)
     for key in raw:
         if key not in ("parallel", "check"):

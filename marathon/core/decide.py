@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import Literal
 
 from marathon.core.completion import all_met, going_nowhere, listed, note_of, nudge, review, to_mend, unmet
+from marathon.core.criteria import Criterion
 from marathon.core.journal import Progress
 from marathon.core.limits import Limits, limit_reached, nearly_reached, reflects, retry_delay, with_amounts
 from marathon.core.names import DONE
-from marathon.core.records import CriteriaFound, SessionEnded
+from marathon.core.records import CriteriaFound, GateOpened, SessionEnded
 from marathon.core.steps import Finish, Gate, Halt, Move, RunSession, Step, Verify, Wait, open_gate
 from marathon.core.streaks import CUT_SHORT
 from marathon.core.text import duration
@@ -30,6 +31,7 @@ INVALID_STATES = 2
 STALE_OUTPUTS = 2
 TOLD_AGAIN = ("output", "invalid", "skipped")  # gates whose message the agent needs to hear too
 SESSION_LOOK = "The instructions leave room, so you are asked after every session (--shape tool: only at reviews)."
+REFUSED = "Put them back as they were, or change them as the human says (see above and human.md), and nothing else."
 CUT_OFF = "The session before this one was cut off. What it wrote is kept: go on from there."
 
 
@@ -67,16 +69,22 @@ def _dissolved(progress: Progress, limits: Limits) -> bool:
         case "limit":
             return not limit_reached(limits, progress.used)
         case "checks":
-            criteria = progress.criteria  # changed ones are asked about anew
-            return criteria is not None and (criteria.agreed or criteria.digest != progress.gate.digest)
+            return progress.criteria is not None and _says_otherwise(progress, progress.gate)
         case "clarify":
-            return progress.scored is not None and progress.scored.shape != "clarify"
+            return progress.scored is not None and _says_otherwise(progress, progress.gate)
     return False
+
+
+def _says_otherwise(progress: Progress, opened: GateOpened) -> bool:
+    """Whether the gate would not be opened now, or with other words."""
+    now = _not_ready(progress)
+    return now is None or (now.kind, now.message, now.digest) != (opened.kind, opened.message, opened.digest)
 
 
 def _allowed(step: Step, progress: Progress, limits: Limits) -> Step:
     """The step, or the gate that comes before it."""
-    if isinstance(step, RunSession | Verify) and (gate := _not_ready(progress)):
+    mending = progress.refused and isinstance(step, RunSession)
+    if isinstance(step, RunSession | Verify) and not mending and (gate := _not_ready(progress)):
         return gate
     if not isinstance(step, RunSession | Wait):
         return step
@@ -105,12 +113,20 @@ def _not_ready(progress: Progress) -> Gate | None:
 
 
 def _to_agree(criteria: CriteriaFound) -> str:
-    named = [(each.name, each.command) for each in criteria.criteria if each.command]
-    commands = [f"- {command}" if name == command else f"- {name}: {command}" for name, command in named]
+    commands = [f"- {_in_full(each)}" for each in criteria.criteria if each.command]
     lines = ["To see whether the task is done, these commands of its files will be run:", *commands] if commands else []
     if criteria.lost:
         lines += ["These criteria are not there any more, or were changed:", *(f"- {name}" for name in criteria.lost)]
     return "\n".join(lines)
+
+
+def _in_full(each: Criterion) -> str:
+    """A command with all that matters about it; no line of it passes for another one."""
+    command = each.command.replace("\n", "\n  | ")
+    said = {f"in {each.cwd}": each.cwd != ".", f"wants exit code {each.exit}": each.exit != 0}
+    more = ", ".join(words for words, matters in said.items() if matters)
+    name = "" if each.name == each.command else f"{each.name}: "
+    return f"{name}{command}" + (f"  ({more})" if more else "")
 
 
 def _is_looked_after(step: Step, progress: Progress) -> bool:
@@ -137,6 +153,9 @@ def _after_verdict(progress: Progress, definitions: Definitions, phase: Phase) -
     gate, answer = progress.verdict.gate, progress.verdict.answer
     if gate.phase != phase.id:
         return RunSession(phase, progress.guidance)
+    if gate.kind == "checks" and answer.choice == "redo":
+        refused = f"The human does not agree to the success criteria as they are now. {REFUSED}"
+        return RunSession(phase, (*progress.guidance, refused, gate.message))
     try:
         if answer.choice == "loop":
             position = loop(definitions, progress.position)
@@ -244,7 +263,7 @@ def _complete(progress: Progress, ended: SessionEnded, definitions: Definitions,
     if isinstance(onward, RunSession):
         assert progress.checked
         return unmet(progress, progress.checked, onward, limits)
-    if phase.gate:
+    if phase.gate or phase.id in progress.gates:
         return review(progress, ended, phase, limits)
     return onward
 

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from marathon.core.breakers import History, remember
-from marathon.core.limits import Amounts, Used
+from marathon.core.breakers import History, begun_anew, remember
+from marathon.core.criteria import Criterion
+from marathon.core.limits import BUDGETS, Amounts, Used, with_amount
 from marathon.core.records import (
     Begun,
     Cancelled,
@@ -31,7 +32,7 @@ from marathon.core.records import (
     WaitEnded,
     WaitStarted,
 )
-from marathon.core.streaks import CUT_SHORT, Streaks, after_checks, after_session, claims_end
+from marathon.core.streaks import CUT_SHORT, Streaks, after_checks, after_session, claims_end, is_review
 from marathon.core.usage import Usage
 from marathon.core.workflow import Position, Segment
 
@@ -88,6 +89,7 @@ class Progress(NamedTuple):
     round_mark: str | None = None
     in_round: bool = False
     rounds: tuple[tuple[str, int], ...] = ()
+    gates: tuple[str, ...] = ()  # the phases that had one when the task began
     guidance: tuple[str, ...] = ()
     steer: tuple[Steer, ...] = ()
     answer: Answer | None = None
@@ -102,10 +104,13 @@ class Progress(NamedTuple):
     scored: Scored | None = None
     looked: bool = False  # a human has looked at the session that ended
     criteria: CriteriaFound | None = None
+    agreed: tuple[Criterion, ...] = ()  # those that stood before anything was lost
+    refused: bool = False  # the human said no to changed criteria: one session may mend them
     checked: Checked | None = None
     contents: History = ()
     steps: tuple[int, int] | None = None
     seconds: float = 0
+    run_seconds: float = 0
     usage: Usage = NOTHING_USED
     finished: bool = False
     cancelled: bool = False
@@ -134,8 +139,9 @@ def apply(before: Progress, record: Record) -> Progress:
             return _session_ended(now, record)
         case GateOpened():
             rounds = dict(now.rounds)
-            rounds[record.phase] = rounds.get(record.phase, 0) + (record.kind == "review")
-            ended = now.ended if record.kind in JUDGED_AGAIN else None
+            rounds[record.phase] = rounds.get(record.phase, 0) + is_review(record)
+            kept = record.kind in JUDGED_AGAIN or (record.kind == "failed" and now.checked is not None)
+            ended = now.ended if kept else None
             return now._replace(gate=record, ended=ended, wait=None, verdict=None, rounds=tuple(rounds.items()))
         case GateAnswered():
             return _gate_answered(now, record)
@@ -164,13 +170,17 @@ def apply(before: Progress, record: Record) -> Progress:
         case Scored():
             return now._replace(scored=record)
         case CriteriaFound():
-            return now._replace(criteria=record, checked=None)
+            agreed = tuple(record.criteria) if record.agreed else now.agreed
+            return now._replace(criteria=record, agreed=agreed, checked=None)
         case Checked():
             return now._replace(checked=record, streaks=after_checks(now.streaks, record, now.iteration))
         case LimitSet():
-            amounts = {**dict(now.added if record.added else now.limits), record.name: record.value}
-            changed = tuple(amounts.items())
-            return now._replace(added=changed) if record.added else now._replace(limits=changed, added=())
+            if record.added:
+                return now._replace(added=with_amount(now.added, record.name, record.value))
+            return now._replace(
+                limits=with_amount(now.limits, record.name, record.value),
+                added=with_amount(now.added, record.name, None),
+            )
         case Finished():
             return _at_rest(now)._replace(finished=True)
         case Cancelled():
@@ -197,6 +207,7 @@ def _begun(now: Progress, record: Begun) -> Progress:
         iteration=record.iteration,
         started=record.at,
         in_round=record.review,
+        gates=tuple(record.gates),
         ended=_adopted_end(record) if record.review else None,
         finished=record.over,
     )
@@ -218,6 +229,7 @@ def _session_started(now: Progress, record: SessionStarted) -> Progress:
         used=now.used._replace(sessions=now.used.sessions + 1),
         warned=(*now.warned, *record.warned),
         looked=False,
+        refused=False,
         checked=None,
     )
 
@@ -229,6 +241,7 @@ def _session_ended(now: Progress, record: SessionEnded) -> Progress:
         ended=record,
         used=_used(now.used, record),
         seconds=now.seconds + record.seconds,
+        run_seconds=now.run_seconds + record.seconds,
         usage=now.usage.plus(record.usage) if record.usage else now.usage,
         streaks=after_session(now.streaks, record, now.phase, now.iteration),
         contents=remember(now.contents, dict(record.files)) if record.files else now.contents,
@@ -265,19 +278,35 @@ def _gate_answered(now: Progress, record: GateAnswered) -> Progress:
         return now
     now = now._replace(gate=None, verdict=Verdict(gate, record), waited=None, looked=True)
     if gate.kind not in ("session", "checks"):  # a look in passing is no new start
-        now = now._replace(streaks=Streaks(), contents=())
+        now = now._replace(streaks=Streaks(), contents=begun_anew(now.contents))
     if gate.kind == "limit":
-        now = now._replace(used=Used(), warned=(), added=())
-    if gate.kind in JUDGED_AGAIN and now.ended is not None and record.choice == "continue":
-        now = now._replace(verdict=None)
+        now = _allowed_again(now, gate)
+    mended = gate.kind == "failed" and now.checked is not None and not record.text  # words are the agent's to heed
+    judged_again = gate.kind in JUDGED_AGAIN or mended
+    if judged_again and now.ended is not None and record.choice == "continue":
+        now = now._replace(verdict=None, checked=None)
     if gate.kind == "clarify" and now.scored is not None:
         now = now._replace(scored=replace(now.scored, shape="colleague"))
     shown = now.criteria is not None and now.criteria.digest == gate.digest
     if gate.kind == "checks" and now.criteria is not None and shown and record.choice == "continue":
-        now = now._replace(criteria=replace(now.criteria, agreed=True))
+        now = now._replace(criteria=replace(now.criteria, agreed=True), agreed=tuple(now.criteria.criteria))
+    if gate.kind == "checks" and record.choice == "redo":
+        now = now._replace(refused=True)
     if record.choice == "answer":
         return now._replace(answer=Answer(gate.message, record.text))
     return now._replace(unwritten=record if record.text else None)
+
+
+def _allowed_again(now: Progress, gate: GateOpened) -> Progress:
+    """As much again of what was used up; the other budgets go on as they are."""
+    budget = next((each for each in BUDGETS if gate.more.startswith(f"{each.flag} ")), None)
+    if budget is None:
+        return now._replace(used=Used(), warned=(), added=())
+    return now._replace(
+        used=now.used._replace(**{budget.counter: 0}),
+        warned=tuple(name for name in now.warned if name != budget.field),
+        added=with_amount(now.added, budget.field, None),
+    )
 
 
 def _run_started(now: Progress, record: RunStarted) -> Progress:
@@ -295,4 +324,6 @@ def _run_started(now: Progress, record: RunStarted) -> Progress:
         limits=now.limits,
         scored=now.scored,
         criteria=now.criteria,
+        agreed=now.agreed,
+        gates=now.gates,
     )

@@ -43,16 +43,19 @@ class Budget:
 
     field: str
     flag: str
-    used: Callable[[Used], float]
+    counter: str  # the field of Used
     says: Callable[[float], str]
     more: str  # a sensible amount to go on with
 
+    def used(self, used: Used) -> float:
+        return float(getattr(used, self.counter))
+
 
 BUDGETS = (
-    Budget("max_iterations", "--max-iterations", lambda used: used.sessions, lambda n: f"{n:.0f} sessions", "+10"),
-    Budget("max_seconds", "--max-time", lambda used: used.seconds, lambda n: f"{duration(n)} of working time", "+1h"),
-    Budget("max_cost", "--max-cost", lambda used: used.cost, lambda n: f"${n:.2f}", "+10"),
-    Budget("max_tokens", "--max-tokens", lambda used: used.tokens, lambda n: f"{amount(int(n))} tokens", "+1000000"),
+    Budget("max_iterations", "--max-iterations", "sessions", lambda n: f"{n:.0f} sessions", "+10"),
+    Budget("max_seconds", "--max-time", "seconds", lambda n: f"{duration(n)} of working time", "+1h"),
+    Budget("max_cost", "--max-cost", "cost", lambda n: f"${n:.2f}", "+10"),
+    Budget("max_tokens", "--max-tokens", "tokens", lambda n: f"{amount(int(n))} tokens", "+1000000"),
 )
 Amounts = tuple[tuple[str, float], ...]
 
@@ -62,6 +65,12 @@ def with_amounts(limits: Limits, *amounts: Amounts) -> Limits:
     changes = {name: value for some in amounts for name, value in some}
     known = {each.field for each in BUDGETS}
     return replace(limits, **{name: value for name, value in changes.items() if name in known})  # type: ignore[arg-type]
+
+
+def with_amount(amounts: Amounts, name: str, value: float | None) -> Amounts:
+    """One of them set, or with None taken away."""
+    kept = {key: amount for key, amount in amounts if key != name}
+    return tuple((kept if value is None else {**kept, name: value}).items())
 
 
 class Reached(NamedTuple):

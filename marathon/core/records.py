@@ -56,6 +56,7 @@ class Begun(_Record):
     adopted: bool = False
     over: bool = False
     note: str | None = None
+    gates: list[str] = field(default_factory=list)  # phases with a review; no change of the definition takes one away
 
 
 @dataclass(frozen=True, kw_only=True)

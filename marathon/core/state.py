@@ -40,6 +40,13 @@ class TaskState(BaseModel):
         """The same with some fields changed and stamped now."""
         return self.model_copy(update={"updatedAt": utc(now), **changes})
 
+    def without(self, names: Iterable[str]) -> TaskState:
+        """The same without some fields we do not know ourselves."""
+        gone = set(names) - set(TaskState.model_fields)
+        if not gone & set(self.model_extra or {}):
+            return self
+        return TaskState.model_validate({name: value for name, value in self.model_dump().items() if name not in gone})
+
     def to_bytes(self) -> bytes:
         return (json.dumps(self.model_dump(), indent=2, ensure_ascii=False) + "\n").encode()
 

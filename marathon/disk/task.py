@@ -67,6 +67,8 @@ class Task:
                     raise TaskInvalid(
                         f"{path / entry.name} is a symlink out of the task directory. Replace it by a real file."
                     )
+        if os.path.lexists(folder / CHECKS) and not (folder / CHECKS).is_file():
+            raise TaskInvalid(f"{path / CHECKS} is not a file. Replace it by one, or remove it.")
         if not os.access(folder, os.W_OK | os.X_OK):
             raise TaskInvalid(f"{path} cannot be written. Check its permissions: ls -ld {path}")
         if task.own.exists() and not os.access(task.own, os.W_OK | os.X_OK):
@@ -133,13 +135,13 @@ class Task:
         return mark_of(self.folder / name)
 
     def artifacts_mark(self) -> str:
-        """Changes when anything in the task directory but the runner's own and STATE.json does."""
+        """Changes when something comes, goes or grows in the task directory; the runner's own and STATE.json aside."""
         marks = []
         with os.scandir(self.folder) as entries:
             for entry in entries:
                 if entry.name not in (OWN, STATE) and not entry.name.startswith(f"{STATE}."):
                     found = entry.stat(follow_symlinks=False)
-                    marks.append(f"{entry.name}:{found.st_ino}:{found.st_size}:{found.st_mtime_ns}")
+                    marks.append(f"{entry.name}:{found.st_size}")
         return hashlib.sha256("\n".join(sorted(marks)).encode(errors="surrogateescape")).hexdigest()
 
     def save_round(self, run: int, phase: str, number: int, output: str | None) -> None:
@@ -221,6 +223,15 @@ class Task:
         """Make room for this session's log: only the last `keep` of a run stay; 0 keeps all."""
         if keep and iteration > keep:
             (self.run_folder(run) / "events" / f"{iteration - keep:03d}.jsonl").unlink(missing_ok=True)
+
+    def worked(self, run: int, iteration: int, started: str) -> float:
+        """Seconds from the start of a session nobody saw the end of to the last thing it printed."""
+        try:
+            began = datetime.fromisoformat(started).timestamp()
+            last = (self.run_folder(run) / "events" / f"{iteration:03d}.jsonl").stat().st_mtime
+        except (OSError, ValueError):
+            return 0.0
+        return max(0.0, last - began)
 
     def write_iteration(self, run: int, iteration: int, facts: dict[str, Any]) -> None:
         path = self.session_path(run, "iterations", iteration, "json")

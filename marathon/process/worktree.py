@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,28 +12,37 @@ _CLOCK_GRAIN = 0.02  # file times come from a coarser clock than ours
 _LONGEST_LOOK = 20_000
 _MOST_FILES = 200
 _LARGEST_FILE = 1024 * 1024
-_SKIPPED = {".git", ".hg", "node_modules", ".venv", "__pycache__", ".marathon"}
+_SKIPPED = {
+    ".git",
+    ".hg",
+    "node_modules",
+    ".venv",
+    "__pycache__",
+    ".marathon",
+    ".pytest_cache",
+    ".mypy_cache",
+    ".ruff_cache",
+}
 
 
 @dataclass(frozen=True)
 class Changes:
-    any: bool  # also where it cannot be told
+    moved: bool  # a commit, or something that left no contents to compare; also where it cannot be told
     files: tuple[tuple[str, str], ...] = ()  # below the project, each with a digest; not more than a few hundred
 
 
-UNKNOWN = Changes(any=True)
+UNKNOWN = Changes(moved=True)
 
 
 def changes_since(project: Path, moment: float, task: Path) -> Changes:
     """What is newer than the moment; of the task's own folder only the artifacts that lie openly in it."""
     since = moment - _CLOCK_GRAIN
-    git = _git(project, "rev-parse", "--absolute-git-dir", "--show-toplevel") if _in_git(project) else None
-    if git is None:
-        changed, paths = _walked(project, since, task)
-    else:
-        git_dir, top = git.decode(errors="surrogateescape").splitlines()[:2]
-        changed, paths = _in_repository(Path(git_dir), Path(top), since, task)
-    return Changes(changed, tuple(_digests(project, [*paths, *_artifacts(task, since)])))
+    found = _in_repository(project, since, task) if _in_git(project) else None
+    moved, paths = found if found is not None else _walked(project, since, task)
+    digests = {path: _digest(path) for path in sorted({*paths, *_artifacts(task, since)})[:_MOST_FILES]}
+    gone = any(digests.get(path) is None for path in paths)
+    files = [(_shown(path, project), digest) for path, digest in digests.items() if digest]
+    return Changes(moved or gone, tuple(files))
 
 
 def _in_git(project: Path) -> bool:
@@ -42,25 +50,20 @@ def _in_git(project: Path) -> bool:
     return "GIT_DIR" in os.environ or any((folder / ".git").exists() for folder in (project, *project.parents))
 
 
-def _in_repository(git_dir: Path, top: Path, since: float, task: Path) -> tuple[bool, list[Path]]:
-    touched = any(_mtime(git_dir / name) >= since for name in ("HEAD", "index"))
-    committed = _mtime(git_dir / "logs" / "HEAD") >= since
-    status = _git(top, "-c", "core.fsmonitor=false", "status", "--porcelain", "-z", "-uall", "--no-renames")
-    if status is None:
-        return True, []
-    names = [entry[3:] for entry in status.split(b"\0") if entry]
-    newer = [path for path in _paths(top, names, task) if _mtime(path) >= since]
-    if committed:
-        log = _git(top, "log", "-z", "--name-only", "--format=", "--no-renames", f"--since={int(since)}")
-        newer += _paths(top, (log or b"").split(b"\0"), task)
-    return touched or committed or bool(newer), newer
-
-
-def _paths(top: Path, names: Iterable[bytes], leave_out: Path) -> Iterator[Path]:
-    for name in names:
-        path = top / os.fsdecode(name)
-        if name and not path.is_relative_to(leave_out):
-            yield path
+def _in_repository(project: Path, since: float, task: Path) -> tuple[bool, list[Path]] | None:
+    """Only lists names: a `status` or a `log` would start whatever programs the repository's configuration names."""
+    git = _git(project, "rev-parse", "--absolute-git-dir", "--show-toplevel")
+    names = _git(
+        project, "-c", "core.fsmonitor=false", "ls-files", "-z", "-c", "-o", "--exclude-standard", "--full-name", ":/"
+    )
+    if git is None or names is None:
+        return None
+    git_dir, top = git.decode(errors="surrogateescape").splitlines()[:2]
+    heads = [Path(git_dir, name) for name in ("HEAD", "logs/HEAD")]
+    committed = any(head.exists() and _mtime(head) >= since for head in heads)
+    paths = {Path(top, os.fsdecode(name)) for name in names.split(b"\0") if name}
+    newer = [path for path in paths if not path.is_relative_to(task) and _mtime(path) >= since]
+    return committed, newer
 
 
 def _git(folder: Path, *args: str) -> bytes | None:
@@ -111,15 +114,15 @@ def _artifacts(task: Path, since: float) -> list[Path]:
     return [path for path in found if _mtime(path) >= since]
 
 
-def _digests(project: Path, paths: Iterable[Path]) -> Iterator[tuple[str, str]]:
-    """Of files that can be read and are not huge; the rest is nobody's handwriting."""
-    for path in sorted(set(paths))[:_MOST_FILES]:
-        try:
-            found = path.lstat()
-            if not (os.path.isfile(path) and not path.is_symlink() and found.st_size <= _LARGEST_FILE):
-                continue
-            data = path.read_bytes()
-        except OSError:
-            continue
-        shown = os.fsencode(os.path.relpath(path, project)).decode("utf-8", "replace")
-        yield shown, hashlib.sha256(data).hexdigest()[:16]
+def _digest(path: Path) -> str | None:
+    """Of a file that can be read and is not huge."""
+    try:
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > _LARGEST_FILE:
+            return None
+        return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    except OSError:
+        return None
+
+
+def _shown(path: Path, project: Path) -> str:
+    return os.fsencode(os.path.relpath(path, project)).decode("utf-8", "replace")

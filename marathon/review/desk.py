@@ -110,6 +110,8 @@ class TerminalDesk:
                 return self._with_words("Your answer:", Reply("answer"), may_be_empty=True)
             case "f":
                 return self._with_words("Feedback:", Reply("continue"))
+            case "r" if view.gate.kind == "checks":
+                return self._with_words("What is wrong with them?", Reply("redo", view.gate.phase))
             case "r":
                 return self._with_words(f"Why should {view.gate.phase} be done again?", Reply("redo", view.gate.phase))
             case "l":

@@ -71,8 +71,11 @@ def options(view: GateView) -> list[Option]:
     found = []
     if view.gate.kind != "workflow":
         found.append(Option("enter", _onward(view), "Enter"))
+    if view.gate.kind not in ("workflow", "checks"):  # words are no agreement to run something
         found.append(Option("f", _feedback(view)))
-    if view.gate.kind not in ("workflow", *BEFOREHAND):
+    if view.gate.kind == "checks":
+        found.append(Option("r", "Refuse, saying why: one session may mend it"))
+    elif view.gate.kind not in ("workflow", "clarify"):
         found.append(Option("r", f"Redo {view.gate.phase}, saying why"))
     if view.gate.kind in ("skipped", "paused", "workflow"):
         found += [Option(str(number), f"Go to {phase}") for number, phase in enumerate(view.phases[:9], start=1)]
@@ -81,7 +84,7 @@ def options(view: GateView) -> list[Option]:
         found.append(Option("e", f"Edit {view.output.name}"))
     if view.previous_round:
         found.append(Option("d", "Show what changed since the last round"))
-    if view.can_loop:
+    if view.can_loop and view.gate.kind not in BEFOREHAND:
         found.append(Option("l", "Loop: start this workflow again from its first phase"))
     found.append(Option("c", "Cancel this run (asks once more)"))
     found.append(Option("q", "Quit marathon"))
@@ -163,8 +166,10 @@ def answering_commands(kind: GateKind, task_folder: Path, phases: Sequence[str])
         lines = [f'  pi-marathon answer {task} "your answer"']
     elif kind == "workflow":
         lines = [f'  pi-marathon redo {task} --phase {phase} -m "why"' for phase in phases]
-    elif kind in BEFOREHAND:
+    elif kind == "clarify":
         lines = [f'  pi-marathon approve {task} [-m "note"]']
+    elif kind == "checks":
+        lines = [f"  pi-marathon approve {task}", f'  pi-marathon redo {task} -m "why not"']
     else:
         lines = [f'  pi-marathon approve {task} [-m "note"]', f'  pi-marathon redo {task} [--phase PHASE] -m "why"']
     return lines

@@ -12,6 +12,7 @@ from marathon.core.events import HumanNeeded, Told
 from marathon.core.journal import Progress
 from marathon.core.records import Cancelled, Choice, FeedbackWritten, GateAnswered, GateOpened, Remark
 from marathon.core.steps import Gate, auto_approved, open_gate
+from marathon.core.streaks import is_review
 from marathon.core.text import steps_line
 from marathon.core.workflow import Phase, WorkflowInvalid, advance, breadcrumb, current, loop
 from marathon.disk.inbox import Message
@@ -77,7 +78,7 @@ class Gatekeeper:
         return None
 
     def _open(self, step: Gate) -> None:
-        if step.kind == "review":
+        if is_review(step):
             phase = self._phase()
             number = self.progress.round_of(step.phase) + 1
             self.shop.task.save_round(self.progress.run, step.phase, number, phase.output if phase else None)
@@ -100,14 +101,14 @@ class Gatekeeper:
         progress, stamp = self.progress, self.shop.clock().strftime("%Y-%m-%d %H:%M:%S")
         heading = f"{step.phase} phase · run {progress.run}, iteration {progress.iteration} · {stamp} UTC"
         answer = GateAnswered(choice=choice, phase=reply.phase, text=reply.text, heading=heading, by=reply.by)
+        if step.kind == "checks" and choice == "continue" and step.digest == _digest(self.progress):
+            self.agree()
         try:
             self.ledger.record(answer)
         except MarathonError:
             if reply.text:  # the only copy left is the one on the screen
                 self.shop.emit(Told(f"It could not be saved. What you typed:\n{reply.text}", "error"))
             raise
-        if step.kind == "checks" and choice == "continue" and step.digest == _digest(self.progress):
-            self.agree()
         self._forget(reply)
         write_owed_words(self.shop, self.ledger)
 

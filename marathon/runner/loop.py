@@ -84,7 +84,9 @@ class Runner:
         except WorkflowInvalid:
             return
         mailbox = mailbox_of(self.shop.mailbox.folder, session.runner)
-        observe(self.shop, self.progress, phase, Outcome("lost", "the runner was killed"), mailbox=mailbox)
+        seconds = self.shop.task.worked(self.progress.run, session.iteration, session.at)
+        outcome = Outcome("lost", "the runner was killed", seconds)
+        observe(self.shop, self.progress, phase, outcome, mailbox=mailbox)
         if mailbox is not None:
             mailbox.remove()
 
@@ -107,7 +109,7 @@ class Runner:
     def _account(self) -> str:
         """5 sessions, 3m of work, $1.20, 3 criteria met, 9/9 steps"""
         progress = self.progress
-        parts = [f"{progress.iteration} sessions", f"{duration(progress.used.seconds)} of work"]
+        parts = [f"{progress.iteration} sessions", f"{duration(progress.run_seconds)} of work"]
         if progress.usage.cost:
             parts.append(f"${progress.usage.cost:.2f}")
         parts.append(f"{len(progress.checked.results)} criteria met" if progress.checked else "nothing was checked")

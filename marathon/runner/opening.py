@@ -66,7 +66,7 @@ def begin(task: Task, ledger: Ledger, definitions: Definitions, workflow: str, c
     if state is None:
         phase = places(definitions, workflow)[0][1].id
         task.write_state(TaskState(state="running", phase=phase).written(clock()))
-        ledger.record(Begun(workflow=workflow, path=list(first), phase=phase))
+        ledger.record(Begun(workflow=workflow, path=list(first), phase=phase, gates=_gates(definitions, workflow)))
         return
     ledger.record(_adopt(task, state, definitions, workflow))
 
@@ -93,7 +93,12 @@ def _adopt(task: Task, state: TaskState, definitions: Definitions, workflow: str
         adopted=True,
         over=_is_over(state),
         note=note,
+        gates=_gates(definitions, workflow),
     )
+
+
+def _gates(definitions: Definitions, workflow: str) -> list[str]:
+    return sorted({phase.id for _, phase in places(definitions, workflow) if phase.gate})
 
 
 def _is_over(state: TaskState) -> bool:

@@ -6,14 +6,15 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 from marathon.agents.base import Agent, Host, Outcome
+from marathon.core.breakers import last_contents
 from marathon.core.decide import phase_ids
 from marathon.core.events import SessionBegan, SessionOver, Sink, Told
 from marathon.core.journal import Progress, Steer
@@ -75,7 +76,7 @@ def take_steering(shop: Workshop, progress: Progress, *, between: bool = False) 
     return progress
 
 
-def update_state(shop: Workshop, phase: str, iteration: int, **changes: Any) -> None:
+def update_state(shop: Workshop, phase: str, iteration: int, *, forget: Sequence[str] = (), **changes: Any) -> None:
     """Rewrite STATE.json (no agent is alive) and keep the fields we do not know."""
     try:
         state = shop.task.read_state()
@@ -83,7 +84,8 @@ def update_state(shop: Workshop, phase: str, iteration: int, **changes: Any) -> 
         _set_aside(shop, clean(str(error)))
         state = None
     state = state or TaskState(state="running", phase=phase)
-    shop.task.write_state(state.written(shop.clock(), phase=phase, iteration=iteration, **changes))
+    state = state.without(forget).written(shop.clock(), phase=phase, iteration=iteration, **changes)
+    shop.task.write_state(state)
 
 
 def run_session(shop: Workshop, progress: Progress, step: RunSession) -> Progress:
@@ -96,7 +98,9 @@ def run_session(shop: Workshop, progress: Progress, step: RunSession) -> Progres
     log = str(task.session_path(progress.run, "events", iteration, "jsonl"))
     task.drop_old_events(progress.run, iteration, shop.keep_events)
     shop.mailbox.write(_mail(shop, phase.id, iteration, progress, now, log))
-    update_state(shop, phase.id, iteration, state="running", note=None)
+    # Verdicts are of the round they were given in; a new one judges anew.
+    forget = () if progress.in_round else ("criteriaStatus", "criteriaEvidence")
+    update_state(shop, phase.id, iteration, forget=forget, state="running", note=None)
     prompt = task.session_path(progress.run, "prompts", iteration, "md")
     text = build_prompt(_briefing(shop, progress, step, iteration, human, bool(human_mark.size)))
     write_atomic(prompt, text.encode("utf-8", "replace"), durable=False)
@@ -123,7 +127,7 @@ def run_session(shop: Workshop, progress: Progress, step: RunSession) -> Progres
     if not task.exists():
         raise TaskInvalid(f"{shop.shown} was removed while the marathon ran. The agent was stopped.")
     changes = changes_since(shop.project, began, task.folder)
-    changes = Changes(changes.any or before != task.artifacts_mark(), changes.files)
+    changes = replace(changes, moved=changes.moved or before != task.artifacts_mark())
     return observe(shop, progress, phase, outcome, changes=changes, began=now)
 
 
@@ -149,7 +153,7 @@ def observe(
         proposal=proposal,
         invalid=invalid,
         output=output if mark else "missing",
-        changed=changes.any,
+        changed=changes.moved or not set(changes.files) <= last_contents(progress.contents),
         wait=_wait_asked(mail),
         question=_text(mail.get("feedbackQuestion")),
         usage=outcome.usage,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -53,8 +53,9 @@ class Verifier:
                 self.ledger.record(Scored(shape=rated.shape, points=rated.total, missing=rated.missing))
 
     def _look_at_criteria(self) -> None:
-        known = self.ledger.progress.criteria
-        found = found_criteria(self.shop.task, self.shop.project, known, self.agreed)
+        progress = self.ledger.progress
+        known = progress.criteria
+        found = found_criteria(self.shop.task, self.shop.project, progress.agreed, self.agreed)
         if known is None and not (found.criteria or found.problem):
             return
         if known is None or replace(known, n=0, at="") != found:
@@ -94,27 +95,25 @@ class Verifier:
         self.ledger.record(Checked(digest=step.criteria.digest, results=results))
 
 
-def found_criteria(task: Task, project: Path, known: CriteriaFound | None, agreed: Agreed) -> CriteriaFound:
-    """What the task's files say now, held against what was known before: it may grow unasked, but not shrink."""
+def found_criteria(task: Task, project: Path, before: Sequence[Criterion], agreed: Agreed) -> CriteriaFound:
+    """What the task's files say now. They may ask for more unasked; what they asked for before may not go unasked."""
     try:
         criteria = read_criteria(*task.criteria_texts())
         if each := _leads_out(project, criteria):
             raise CriteriaInvalid(f"{each.name}: its folder {each.cwd} leads out of the project")
     except CriteriaInvalid as invalid:
-        return CriteriaFound(criteria=known.criteria if known else [], agreed=False, problem=str(invalid))
-    code = digest(criteria, str(project))
-    if known is not None and known.digest == code and known.agreed and not _has_commands(known.criteria):
-        return replace(known, n=0, at="")
-    lost = _lost(known, criteria)
-    yes = agreed.has(code) or not (lost or _has_commands(criteria))
-    return CriteriaFound(digest=code, criteria=list(criteria), agreed=yes, lost=[] if yes else lost)
+        return CriteriaFound(agreed=False, problem=str(invalid))
+    code = digest(criteria, f"{project}\n{task.folder}")
+    lost = [each.name for each in before if each not in criteria]
+    may_run = agreed.has(code) or not any(each.command for each in criteria)
+    return CriteriaFound(digest=code, criteria=list(criteria), agreed=may_run and not lost, lost=lost)
 
 
 def _leads_out(project: Path, criteria: Iterable[Criterion]) -> Criterion | None:
     """The first whose folder is not in the project, by a link."""
-    inside = project.resolve()
-    folders = ((each, (project / each.cwd).resolve()) for each in criteria if each.cwd != ".")
-    return next((each for each, folder in folders if not folder.is_relative_to(inside)), None)
+    inside = os.path.realpath(project)
+    folders = ((each, os.path.realpath(project / each.cwd)) for each in criteria if each.cwd != ".")
+    return next((each for each, folder in folders if not Path(folder).is_relative_to(inside)), None)
 
 
 def remember(agreed: Agreed, criteria: CriteriaFound, project: Path) -> None:
@@ -134,16 +133,3 @@ def verdicts_in(task: Task) -> dict[str, object]:
     except StateInvalid:
         return {}
     return dict(state.model_extra or {}) if state else {}
-
-
-def _has_commands(criteria: list[Criterion] | tuple[Criterion, ...]) -> bool:
-    return any(each.command for each in criteria)
-
-
-def _lost(known: CriteriaFound | None, criteria: tuple[Criterion, ...]) -> list[str]:
-    if known is None:
-        return []
-    missing = [each.name for each in known.criteria if each not in criteria]
-    names = {each.name for each in criteria}
-    earlier = [] if known.agreed else [name for name in known.lost if name not in names]
-    return list(dict.fromkeys([*earlier, *missing]))

@@ -9,7 +9,7 @@ from typing import TextIO
 
 _MOST_HELD = 256 * 1024
 _PATIENCE = 2.0  # seconds for a slow reader, once so much is held
-_LAST_PATIENCE = 1.0
+_LAST_PATIENCE = 60.0  # at the end: nothing else waits then, and somebody may be paging through it
 _LEFT_OUT = b"\n[some output was left out: nobody read it]\n"
 _PIECE_FOR_A_PIPE = select.PIPE_BUF  # what fits where there is room at all
 _PIECE_FOR_A_TERMINAL = 256

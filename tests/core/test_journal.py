@@ -320,7 +320,7 @@ def test_a_round_is_a_review_and_counted_by_phase() -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in get_args(GateKind) if kind != "review"])
 def test_other_gates_are_no_rounds(kind: GateKind) -> None:
-    assert fold([*after("research", left()), gate(kind)]).round_of("research") == 0
+    assert fold([*after("research", left()), gate(kind, onward="again")]).round_of("research") == 0
 
 
 def test_the_output_is_compared_with_what_was_there_when_the_round_began() -> None:

@@ -41,7 +41,7 @@ def keys(view: GateView) -> str:
         ("limit", "enter f r c q"),
         ("workflow", "1 2 3 c q"),
         ("clarify", "enter f c q"),
-        ("checks", "enter f c q"),
+        ("checks", "enter r c q"),
         ("session", "enter f r c q"),
     ],
 )
@@ -167,11 +167,16 @@ def test_what_is_to_be_agreed_to_is_shown_whole_and_passes_for_nothing_else() ->
     assert not any("\x1b" in line for line in lines)
 
 
-@pytest.mark.parametrize(("kind", "enter"), [("checks", "Agree to exactly these"), ("clarify", "Start all the same")])
-def test_before_the_start_there_is_nothing_to_do_again(kind: GateKind, enter: str) -> None:
-    keys = {option.key: option.label for option in options(view(kind=kind))}
-    assert keys["enter"].startswith(enter)
-    assert "r" not in keys
+def test_commands_are_agreed_to_or_refused_and_no_word_does_both() -> None:
+    keys = {option.key: option.label for option in options(view("checks"))}
+    assert keys["enter"] == "Agree to exactly these"
+    assert keys["r"].startswith("Refuse")
+
+
+def test_unclear_instructions_are_made_clear_or_started_with_all_the_same() -> None:
+    keys = {option.key: option.label for option in options(view("clarify"))}
+    assert keys["enter"].startswith("Start all the same")
+    assert keys["f"].startswith("Say what is missing")
 
 
 def test_a_limit_says_how_to_go_on_with_more() -> None:

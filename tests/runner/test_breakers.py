@@ -130,3 +130,25 @@ def test_auto_approval_does_not_pass_a_breaker(world: World) -> None:
     world.script(research(), research())
     assert world.run("--auto-approve", "--breaker", "review-rounds=1").returncode == 5
     assert world.sessions() == 1
+
+
+def test_touching_files_and_looking_at_them_is_no_progress(world: World) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=world.project, check=True)
+    (world.project / "f.txt").write_text("same\n")
+    subprocess.run(["git", "add", "f.txt"], cwd=world.project, check=True)
+    world.script(
+        research(), plan(), {**NOTHING, "run": 'touch f.txt "$MARATHON_TASK_DIR/plan.md"; git status > /dev/null'}
+    )
+    assert world.run("--auto-approve", "--max-iterations", "9").returncode == 5
+    assert world.sessions() <= 6
+
+
+def test_programs_a_repository_names_are_not_started_by_the_runner(world: World) -> None:
+    """A clean filter, run by `git status`, would live outside of the guarded session and could answer gates."""
+    subprocess.run(["git", "init", "-q"], cwd=world.project, check=True)
+    evil = (
+        'git config filter.e.clean "touch $PWD/ran; cat"; echo "* filter=e" > .gitattributes; echo x > a; git add -N a'
+    )
+    world.script(research(run=evil + "; rm -f ran; sleep 0.1; echo yy > a"))
+    assert world.run().returncode == 3
+    assert not (world.project / "ran").exists()

@@ -103,3 +103,47 @@ def test_an_agent_that_tells_nothing_of_its_cost_is_said_to(world: World) -> Non
     ran = world.run("--max-iterations", "1", "--max-cost", "5")
     assert "--max-cost" in ran.stdout
     assert "does not tell" in ran.stdout
+
+
+def test_more_of_one_thing_and_a_limit_of_another_go_together(world: World) -> None:
+    world.script(MORE)
+    assert world.run("--max-iterations", "2").returncode == 4
+    assert world.run("--max-iterations", "+3", "--max-time", "5h").returncode == 4
+    assert world.sessions() == 5
+
+
+def test_more_is_more_than_the_configured_limit(world: World) -> None:
+    config = world.home / ".config" / "pi-marathon" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text("max_iterations = 2\n")
+    world.script(MORE)
+    assert world.run().returncode == 4
+    assert world.run("--max-iterations", "+3").returncode == 4
+    assert world.sessions() == 5
+
+
+def test_more_means_nothing_outside_of_the_command_line(world: World) -> None:
+    ran = world.run(PI_MARATHON_MAX_ITERATIONS="+1")
+    assert (ran.returncode, "command line" in ran.stderr) == (2, True)
+
+
+def test_a_go_ahead_for_sessions_is_none_for_time(world: World) -> None:
+    world.script({**MORE, "run": "sleep 0.6"})
+    assert world.run("--max-iterations", "2", "--max-time", "2s").returncode == 4
+    world.cli("approve", "task")
+    assert world.run().returncode == 4
+    assert "--max-time" in world.records("gate_opened")[-1]["message"]
+
+
+def test_more_after_a_go_ahead_comes_on_top_of_it(world: World) -> None:
+    world.script(MORE)
+    world.run("--max-iterations", "2")
+    world.cli("approve", "task")
+    assert world.run("--max-iterations", "+5").returncode == 4
+    assert world.sessions() == 9
+
+
+@pytest.mark.parametrize("typed", [("--max-time", "9" * 400 + "h"), ("--max-cost", "1e300")])
+def test_more_than_anybody_has_is_refused(world: World, typed: tuple[str, str]) -> None:
+    assert world.run(*typed).returncode == 2
+    assert not (world.task / ".marathon").exists()

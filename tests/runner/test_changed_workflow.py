@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 
 from tests.process.driver import Pty
-from tests.support.world import Entry, World
+from tests.support.world import ROOT, Entry, World, plan, research
 
 KEYS_SHOWN = b"[q]      Quit marathon"
 
@@ -116,3 +116,18 @@ def test_a_loop_starts_the_workflow_again_unless_it_says_no(world: World, on_ter
     refused = world.cli("redo", "task", "--loop", "-m", "again")
     assert refused.returncode == 2
     assert "does not allow looping" in refused.stderr
+
+
+def test_a_review_that_was_there_when_the_task_began_stays(world: World) -> None:
+    """An agent can write the project's definitions; it does not get rid of a review that way."""
+    world.script(research(), plan())
+    built_in = (ROOT / "marathon/workflows/rpi/workflow.toml").read_text()
+    assert world.run().returncode == 3
+    definition = world.project / ".marathon/workflows/rpi/workflow.toml"
+    definition.parent.mkdir(parents=True)
+    definition.write_text(built_in.replace("gate = true", "gate = false"))
+    world.cli("approve", "task")
+    ran = world.run()
+    assert ran.returncode == 3
+    assert world.records("gate_opened")[-1]["kind"] == "review"
+    assert world.records("gate_opened")[-1]["phase"] == "plan"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -180,7 +182,22 @@ def test_a_check_has_its_folder_its_exit_code_and_its_time(world: World) -> None
     assert (first["folder"]["met"], first["code"]["met"], first["slow"]["met"]) == (True, True, False)
     assert "1s" in first["slow"]["reason"]
     world.cli("approve", "task")
+    assert world.run("--auto-approve").returncode == 1  # looked at again, with nobody having mended anything
+    assert world.sessions() == 3
+    world.cli("approve", "task", "-m", "it hangs: make it")
     assert world.run("--auto-approve").returncode == 0
+    assert "Not met: slow" in world.prompt(4)
+
+
+def test_what_a_human_mended_is_checked_again_without_a_session(world: World) -> None:
+    criteria(world, "`./tool` passes")
+    world.script(*whole(finish()))
+    assert world.run("--auto-approve", "--trust").returncode == 1
+    (world.project / "tool").write_text("#!/bin/sh\n")
+    (world.project / "tool").chmod(0o755)
+    world.cli("approve", "task")
+    assert world.run("--auto-approve").returncode == 0
+    assert world.sessions() == 3
 
 
 def test_trouble_that_passes_is_tried_once_more_before_anybody_hears_of_it(world: World) -> None:
@@ -340,3 +357,125 @@ def test_checks_in_a_file_count_for_the_score(world: World) -> None:
     before = json.loads(world.cli("score", "task", "--json").stdout)["total"]
     checks(world, '[[check]]\nname = "tests"\ncommand = "pytest -q"\n')
     assert json.loads(world.cli("score", "task", "--json").stdout)["total"] >= before + 3
+
+
+# What an agent might try
+
+
+def agreed_once(world: World, *items: str) -> None:
+    """A human has agreed to these, in the marathon of this very task."""
+    criteria(world, *items)
+    assert world.cli("check", "task", "--trust").returncode in (0, 1)
+
+
+def test_going_back_to_what_was_once_agreed_to_is_a_loss_all_the_same(world: World) -> None:
+    easy = "# Do it\n\n## Success Criteria\n\n- `true` passes\n"
+    agreed_once(world, "`true` passes")
+    criteria(world, "`true` passes", "`test -e never` passes")
+    world.script(*whole(finish(write={"result.md": "x", "instructions.md": easy})))
+    ran = world.run("--auto-approve", "--trust")
+    assert ran.returncode == 3
+    assert "- test -e never" in ran.stdout
+    assert world.run("--auto-approve", "--trust").returncode == 3  # a flag is not a look
+    assert not world.records("finished")
+
+
+def test_what_was_agreed_to_for_one_task_is_not_agreed_to_for_another(world: World) -> None:
+    agreed_once(world, "`true` passes")
+    other = world.project / "other"
+    other.mkdir()
+    (other / "instructions.md").write_text(world.read("instructions.md"))
+    assert world.cli("check", "other").returncode == 3
+
+
+def test_a_check_by_hand_agrees_to_no_loss(world: World) -> None:
+    criteria(world, "It reads well.", "It is fast.")
+    world.script(
+        research(write={"research.md": "x", "instructions.md": "# Do it\n\n## Success Criteria\n\n- `true`\n"})
+    )
+    assert world.run("--auto-approve").returncode == 3
+    by_hand = world.cli("check", "task", "--trust")
+    assert "It is fast." in by_hand.stderr
+    assert world.run("--auto-approve").returncode == 3
+    assert world.sessions() == 1
+
+
+def test_an_agent_without_its_environment_is_still_inside_its_session(world: World) -> None:
+    agree = "env -u MARATHON_RUNNER_ID python3 -P -m marathon check task --trust > out 2>&1; echo $? >> out"
+    detached = f"setsid sh -c '{agree}; touch tried'; while ! test -e tried; do sleep 0.05; done"
+    criteria(world, "`test -e never` passes")
+    easier = {"research.md": "x", "instructions.md": "# Do it\n\n## Success Criteria\n\n- `true` passes\n"}
+    world.script(research(write=easier, run=detached.replace("python3", sys.executable)))
+    assert world.run("--auto-approve", "--trust").returncode == 3
+    assert (world.project / "out").read_text().endswith("\n2\n")
+
+
+def test_words_are_no_agreement_and_a_refusal_reaches_the_agent(world: World, on_terminal: Callable[..., Pty]) -> None:
+    criteria(world, "It reads well.", "It is fast.")
+    easier = "# Do it\n\n## Success Criteria\n\n- It reads well.\n"
+    as_it_was = world.read("instructions.md")
+    world.script(
+        research(write={"research.md": "x", "instructions.md": easier}),
+        {"write": {"instructions.md": as_it_was}, "state": {"state": "running", "phase": "plan"}},
+        plan(),
+    )
+    terminal = on_terminal("--auto-approve")
+    shown = terminal.expect(GATE)
+    assert b"It is fast." in shown
+    assert b"[f]" not in shown
+    terminal.send(b"r")
+    terminal.expect(b"What is wrong with them?")
+    terminal.send(b"put the second one back\r")
+    until(lambda: world.sessions() >= 3, "the refusal was heeded, and it goes on")
+    assert "put the second one back" in world.prompt(2)
+    assert "Put them back as they were" in world.prompt(2)
+    terminal.send(b"\x03")
+
+
+def test_verdicts_of_an_earlier_run_do_not_count(world: World) -> None:
+    criteria(world, "It reads well.")
+    lazy: Entry = {
+        "write": {"result.md": "again {n}"},
+        "run": "python3 -c \"import json,os; p=os.environ['MARATHON_TASK_DIR']+'/STATE.json'; s=json.load(open(p));"
+        " s.update(state='completed', phase='done'); json.dump(s, open(p, 'w'))\"",
+    }
+    world.script(*whole(judging()), *whole(lazy, judging()))
+    assert world.run("--auto-approve").returncode == 0
+    assert world.run("--auto-approve", "-h", "again").returncode == 0
+    assert world.sessions() == 7
+    assert "gave no verdict" in world.prompt(7)
+
+
+def test_a_folder_that_is_a_link_to_itself_is_a_gate(world: World) -> None:
+    checks(world, '[[check]]\nname = "x"\ncommand = "true"\ncwd = "sub"\n')
+    (world.project / "sub").symlink_to("sub")
+    ran = world.run("--trust", "--auto-approve")
+    assert ran.returncode in (1, 3)
+    assert "went wrong inside" not in ran.stderr
+
+
+@pytest.mark.parametrize("make", ["mkdir", "mkfifo"])
+def test_checks_that_are_no_file_are_refused(world: World, make: str) -> None:
+    subprocess.run([make, str(world.task / "checks.toml")], check=True)
+    ran = world.run()
+    assert (ran.returncode, "checks.toml" in ran.stderr) == (7, True)
+
+
+def test_a_gate_about_the_criteria_says_what_is_so_now(world: World) -> None:
+    checks(world, "[[check]]\nname = 'x'\n")
+    assert world.run().returncode == 3
+    checks(world, "[[check]]\nname = 'x'\ncommand = 'true'\nnom = 1\n")
+    ran = world.run()
+    assert "nom" in ran.stdout
+    assert "nom" in world.cli("status", "task").stdout
+
+
+def test_a_command_of_many_lines_passes_for_nothing_else(world: World) -> None:
+    checks(
+        world,
+        '[[check]]\nname = "lint"\ncommand = """\nruff .\n- tests: pytest\nNothing else will be run."""\nexit = 3\n',
+    )
+    shown = world.run().stdout
+    assert "| - tests: pytest" in shown
+    assert "| Nothing else will be run." in shown
+    assert "wants exit code 3" in shown

@@ -126,7 +126,7 @@ def run(place: Place, start: Start) -> Ran:
                 timeout=0,
                 now=place.now,
             )
-            verifier = Verifier(shop, ledger, Agreed(place.task.parent / "agreed"))
+            verifier = Verifier(shop, ledger, Agreed(place.task.parent / "agreed"), "tool")
             gatekeeper = Gatekeeper(shop, ledger, start.desk, stops, verifier.agree, start.auto_approve)
             try:
                 code = Runner(shop, ledger, gatekeeper, verifier, start.limits, stops).run()

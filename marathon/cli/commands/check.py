@@ -12,7 +12,8 @@ from typing import Any
 
 import click
 
-from marathon.cli.arguments import refuse_inside_a_session, task_path
+from marathon.cli.arguments import task_path
+from marathon.cli.inside import refuse_inside_a_session
 from marathon.core.events import Sink
 from marathon.core.journal import fold
 from marathon.core.records import CheckResult, CriteriaFound
@@ -44,15 +45,17 @@ def command(ctx: click.Context, directory: str, trust: bool, as_json: bool) -> N
 
     Exit 0: every criterion is met; 1: not; 3: nobody agreed to the commands yet. Changes nothing in the task.
     """
-    refuse_inside_a_session(os.environ.get("MARATHON_RUNNER_ID"), "check")
     shown = task_path(directory)
     task, project = Task.look(shown), Path.cwd()
+    refuse_inside_a_session(task, "check")
     agreed = Agreed(agreed_folder(os.environ))
-    found = found_criteria(task, project, fold(read_journal(task.journal_path)).criteria, agreed)
+    found = found_criteria(task, project, fold(read_journal(task.journal_path)).agreed, agreed)
     if found.problem:
         raise TaskInvalid(f"The success criteria of {shown} cannot be read: {found.problem}. Mend the file.")
     if not found.criteria:
         raise TaskInvalid(f"{shown} names no success criteria. Add a list '## Success Criteria' to instructions.md.")
+    for name in found.lost:
+        click.echo(f"It was a criterion before and is not there, or not the same, any more: {one_line(name)}", err=True)
     _make_sure(found, agreed, project, trust=trust, may_ask=interactive() and not as_json)
     screen = Screen(sys.stderr if as_json else sys.stdout, live=on_terminal() and not as_json, notify=False)
     logs = Path(tempfile.mkdtemp(prefix="pi-marathon-check-"))

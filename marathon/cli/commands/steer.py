@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
-from marathon.cli.arguments import message_text, refuse_inside_a_session, task_path
+from marathon.cli.arguments import message_text, task_path
+from marathon.cli.inside import refuse_inside_a_session
 from marathon.disk.lock import holder_of
 from marathon.disk.task import Task
 
@@ -16,10 +15,10 @@ from marathon.disk.task import Task
 @click.argument("message")
 def command(directory: str, message: str) -> None:
     """Send the agent of DIR a message; it comes with the next session. - reads standard input."""
-    refuse_inside_a_session(os.environ.get("MARATHON_RUNNER_ID"), "steer")
-    text = message_text(message)
     shown = task_path(directory)
     task = Task.look(shown)
+    refuse_inside_a_session(task, "steer")
+    text = message_text(message)
     task.prepare()
     task.inbox.put("steer", text=text)
     running = holder_of(task.lock_path) is not None
