@@ -60,7 +60,7 @@ def status_of(
         note=(gate.note if gate else None) or "",
         runner=runner,
         steering=steering,
-        sessions=task.iterations(progress.run)[-sessions:] if sessions else (),
+        sessions=task.runs.iterations(progress.run)[-sessions:] if sessions else (),
         answer_with=answers,
         resume=with_option(resume, '-h "what else to do"') if condition in ("completed", "cancelled") else resume,
     )
@@ -70,7 +70,7 @@ def row_of(folder: Path) -> Status:
     """The little that `list` tells; reads as few files as it can."""
     task = Task(folder)
     running = holder_of(task.lock_path) is not None
-    known = None if running else task.summary()
+    known = None if running else task.runs.summary()
     if known is not None:
         return _as_row(folder, known)
     progress = fold(read_journal(task.journal_path))

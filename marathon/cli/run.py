@@ -32,9 +32,9 @@ from marathon.runner.gatekeeper import WAITS_FOR_HUMAN, Gatekeeper
 from marathon.runner.ledger import Ledger
 from marathon.runner.loop import Runner
 from marathon.runner.opening import begin, finish_interrupted, lock_task, new_runner_id, restart
-from marathon.runner.session import Workshop
 from marathon.runner.stops import Stops
 from marathon.runner.verifier import Verifier
+from marathon.runner.workshop import Workshop
 from marathon.show.report import as_json, as_markdown
 from marathon.show.screen import Screen
 
@@ -143,7 +143,7 @@ def _report(order: Order, ledger: Ledger, code: int) -> None:
     progress = ledger.progress
     status = status_of(order.task, order.shown, progress, order.resume, sessions=sys.maxsize)
     with contextlib.suppress(OSError, MarathonError):
-        order.task.write_report(progress.run, as_markdown(status, code, utc(_clock())))
+        order.task.runs.write_report(progress.run, as_markdown(status, code, utc(_clock())))
     if order.as_json:
         with contextlib.suppress(OSError):
             print(json.dumps(as_json(status, code), ensure_ascii=True), flush=True)
@@ -171,7 +171,7 @@ def _warn_of_useless_budgets(order: Order, progress: Progress, emit: Sink) -> No
 def _leave_summary(task: Task, ledger: Ledger) -> None:
     """Only a convenience: a task that was removed, or a full disk, has better things to complain about."""
     with contextlib.suppress(OSError, MarathonError):
-        task.write_summary(summary_of(ledger.progress))
+        task.runs.write_summary(summary_of(ledger.progress))
 
 
 def _clock() -> datetime:

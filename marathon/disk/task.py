@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import json
 import os
 import shutil
 import stat
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from marathon.core.names import StateInvalid
 from marathon.core.records import HumanMark
@@ -27,6 +25,7 @@ from marathon.disk.files import (
     write_atomic,
 )
 from marathon.disk.inbox import Inbox
+from marathon.disk.runs import Runs
 from marathon.errors import TaskInvalid
 
 if TYPE_CHECKING:
@@ -50,6 +49,7 @@ class Task:
         self.folder = folder
         self.own = folder / OWN
         self.inbox = Inbox(self.own / "inbox")
+        self.runs = Runs(self.own)
         self.journal_path = self.own / "journal.jsonl"
         self.lock_path = self.own / "lock"
 
@@ -144,17 +144,6 @@ class Task:
                     marks.append(f"{entry.name}:{found.st_size}")
         return hashlib.sha256("\n".join(sorted(marks)).encode(errors="surrogateescape")).hexdigest()
 
-    def save_round(self, run: int, phase: str, number: int, output: str | None) -> None:
-        """Keep what a human is about to review, so that the next round can be compared with it."""
-        if output and self.output_mark(output):
-            target = self.round_path(run, phase, number)
-            make_private_directory(target.parent)
-            with disk_errors("copy", target):
-                write_atomic(target, (self.folder / output).read_bytes(), durable=False)
-
-    def round_path(self, run: int, phase: str, number: int) -> Path:
-        return self.run_folder(run) / "rounds" / f"{phase}-{number}.md"
-
     def plan_steps(self) -> tuple[int, int] | None:
         """How many boxes of the plan are ticked, and how many there are."""
         text = self._text(PLAN)
@@ -208,65 +197,10 @@ class Task:
         before = b"# Human Feedback\n\n" if not data.strip() else (b"\n" if data.endswith(b"\n") else b"\n\n")
         append_durable(self.folder / HUMAN, before + block, mode=SHARED_FILE)
 
-    # The runner's own records of a run
-
-    def run_folder(self, run: int) -> Path:
-        return Path(f"{self.own}/runs/{run:03d}")
-
-    def session_path(self, run: int, kind: str, iteration: int, suffix: str) -> Path:
-        """runs/001/KIND/001.SUFFIX, its folder made."""
-        path = Path(f"{self.run_folder(run)}/{kind}/{iteration:03d}.{suffix}")
-        make_private_directory(path.parent)
-        return path
-
-    def drop_old_events(self, run: int, iteration: int, keep: int) -> None:
-        """Make room for this session's log: only the last `keep` of a run stay; 0 keeps all."""
-        if keep and iteration > keep:
-            (self.run_folder(run) / "events" / f"{iteration - keep:03d}.jsonl").unlink(missing_ok=True)
-
-    def worked(self, run: int, iteration: int, started: str) -> float:
-        """Seconds from the start of a session nobody saw the end of to the last thing it printed."""
-        try:
-            began = datetime.fromisoformat(started).timestamp()
-            last = (self.run_folder(run) / "events" / f"{iteration:03d}.jsonl").stat().st_mtime
-        except (OSError, ValueError):
-            return 0.0
-        return max(0.0, last - began)
-
-    def write_iteration(self, run: int, iteration: int, facts: dict[str, Any]) -> None:
-        path = self.session_path(run, "iterations", iteration, "json")
-        write_atomic(path, (json.dumps(facts, indent=2, ensure_ascii=False) + "\n").encode(), durable=False)
-
-    def iterations(self, run: int) -> list[dict[str, Any]]:
-        """The records of a run's sessions, in order."""
-        found = []
-        with contextlib.suppress(OSError):
-            paths = (self.run_folder(run) / "iterations").glob("[0-9]*.json")
-            for path in sorted(paths, key=lambda path: (len(path.stem), path.stem)):
-                with contextlib.suppress(OSError, ValueError):
-                    found.append(json.loads(path.read_bytes()))
-        return [facts for facts in found if isinstance(facts, dict)]
-
-    def write_report(self, run: int, text: str) -> Path:
-        """summary.md of a run: what a human wants to know who was not there."""
-        path = self.run_folder(run) / "summary.md"
-        make_private_directory(path.parent)
-        write_atomic(path, text.encode("utf-8", "replace"), durable=False)
-        return path
-
-    def write_summary(self, facts: dict[str, Any]) -> None:
-        """What `list` tells of a task at rest, good for exactly this journal."""
-        size = self.journal_path.stat().st_size
-        write_atomic(self.own / "summary.json", json.dumps({**facts, "journal": size}).encode(), durable=False)
-
-    def summary(self) -> dict[str, Any] | None:
-        """The summary, unless the journal has grown since."""
-        try:
-            facts = json.loads((self.own / "summary.json").read_bytes())
-            current = facts["journal"] == self.journal_path.stat().st_size
-        except (OSError, ValueError, TypeError, KeyError, RecursionError):
-            return None
-        return facts if current else None
+    def save_round(self, run: int, phase: str, number: int, output: str | None) -> None:
+        """Keep what a human is about to review, so that the next round can be compared with it."""
+        if output and self.output_mark(output):
+            self.runs.save_round(run, phase, number, self.folder / output)
 
     def exists(self) -> bool:
         return self.folder.is_dir()

@@ -20,8 +20,9 @@ from marathon.errors import MarathonError
 from marathon.review.desk import Desk
 from marathon.review.view import BEFOREHAND, GateView, Reply, check_lines
 from marathon.runner.ledger import Ledger
-from marathon.runner.session import Workshop, update_state
+from marathon.runner.session import update_state
 from marathon.runner.stops import Stops
+from marathon.runner.workshop import Workshop
 
 WAITS_FOR_HUMAN = 3
 UNANSWERED = {"failed": 1, "limit": 4, "stuck": 5}
@@ -135,7 +136,7 @@ class Gatekeeper:
         phase, progress, task = self._phase(), self.progress, self.shop.task
         document = task.asks_in if step.kind in BEFOREHAND else (phase.output if phase else None)
         rounds = progress.round_of(step.phase)
-        before = task.round_path(progress.run, step.phase, rounds - 1)
+        before = task.runs.round_path(progress.run, step.phase, rounds - 1)
         has_document = task.output_mark(document) is not None
         following, crumb, can_loop = None, "", False
         with contextlib.suppress(WorkflowInvalid):

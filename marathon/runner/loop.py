@@ -20,10 +20,11 @@ from marathon.disk.mailbox import mailbox_of
 from marathon.process.signals import Interrupted
 from marathon.runner.gatekeeper import WAITS_FOR_HUMAN, Gatekeeper
 from marathon.runner.ledger import Ledger
-from marathon.runner.session import Workshop, observe, run_session, update_state
+from marathon.runner.session import observe, run_session, update_state
 from marathon.runner.stops import Stops
 from marathon.runner.verifier import Verifier
 from marathon.runner.waiting import wait
+from marathon.runner.workshop import Workshop
 
 COMPLETED = 0
 
@@ -84,7 +85,7 @@ class Runner:
         except WorkflowInvalid:
             return
         mailbox = mailbox_of(self.shop.mailbox.folder, session.runner)
-        seconds = self.shop.task.worked(self.progress.run, session.iteration, session.at)
+        seconds = self.shop.task.runs.worked(self.progress.run, session.iteration, session.at)
         outcome = Outcome("lost", "the runner was killed", seconds)
         observe(self.shop, self.progress, phase, outcome, mailbox=mailbox)
         if mailbox is not None:

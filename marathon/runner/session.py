@@ -2,68 +2,35 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from datetime import datetime
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from marathon.agents.base import Agent, Host, Outcome
+from marathon.agents.base import Host, Outcome
 from marathon.core.breakers import last_contents
 from marathon.core.decide import phase_ids
-from marathon.core.events import SessionBegan, SessionOver, Sink, Told
+from marathon.core.events import SessionBegan, SessionOver, Told
 from marathon.core.journal import Progress, Steer
 from marathon.core.names import DONE, StateInvalid, utc
-from marathon.core.prompt import REFLECTION, Briefing, build_prompt
-from marathon.core.records import Proposal, Record, SessionEnded, SessionStarted, SteerTaken, WaitAsked
+from marathon.core.prompt import build_prompt
+from marathon.core.records import Proposal, SessionEnded, SessionStarted, SteerTaken, WaitAsked
 from marathon.core.state import TaskState
 from marathon.core.steps import RunSession
 from marathon.core.text import clean, steps_line
 from marathon.core.usage import Usage
-from marathon.core.wait import Now
-from marathon.core.workflow import Definitions, Phase, advance, current
+from marathon.core.workflow import Phase
 from marathon.disk.files import write_atomic
 from marathon.disk.mailbox import Mailbox
-from marathon.disk.task import Task
 from marathon.errors import TaskInvalid
-from marathon.process.child import Exit, run
-from marathon.process.clock import moment
-from marathon.process.signals import Signals
 from marathon.process.worktree import UNKNOWN, Changes, changes_since
+from marathon.runner.handout import briefing, environment, mail
+from marathon.runner.workshop import Workshop
 
 SHORTEST_WAIT, LONGEST_WAIT = 60.0, 3600.0
 LONGEST_TEXT = 20_000
-
-
-@dataclass(frozen=True)
-class Workshop:
-    """Everything sessions have in common; handed in once."""
-
-    task: Task
-    shown: Path
-    resume: str
-    project: Path
-    definitions: Definitions
-    agent: Agent
-    mailbox: Mailbox
-    runner: str
-    signals: Signals
-    emit: Sink
-    record: Callable[[Record], Progress]
-    progress: Callable[[], Progress]
-    clock: Callable[[], datetime]
-    stop_now: Callable[[], bool]
-    lock_fd: int
-    timeout: float
-    attended: bool = False
-    keep_events: int = 0
-    start: Callable[..., Exit] = run
-    now: Callable[[], Now] = moment
 
 
 def take_steering(shop: Workshop, progress: Progress, *, between: bool = False) -> Progress:
@@ -95,14 +62,14 @@ def run_session(shop: Workshop, progress: Progress, step: RunSession) -> Progres
     iteration = progress.iteration + 1
     human, human_mark = task.new_from_human(progress.delivered)
     now = shop.clock()
-    log = str(task.session_path(progress.run, "events", iteration, "jsonl"))
-    task.drop_old_events(progress.run, iteration, shop.keep_events)
-    shop.mailbox.write(_mail(shop, phase.id, iteration, progress, now, log))
+    log = str(task.runs.session_path(progress.run, "events", iteration, "jsonl"))
+    task.runs.drop_old_events(progress.run, iteration, shop.keep_events)
+    shop.mailbox.write(mail(shop, phase.id, iteration, progress, now, log))
     # Verdicts are of the round they were given in; a new one judges anew.
     forget = () if progress.in_round else ("criteriaStatus", "criteriaEvidence")
     update_state(shop, phase.id, iteration, forget=forget, state="running", note=None)
-    prompt = task.session_path(progress.run, "prompts", iteration, "md")
-    text = build_prompt(_briefing(shop, progress, step, iteration, human, bool(human_mark.size)))
+    prompt = task.runs.session_path(progress.run, "prompts", iteration, "md")
+    text = build_prompt(briefing(shop, progress, step, iteration, human, bool(human_mark.size)))
     write_atomic(prompt, text.encode("utf-8", "replace"), durable=False)
     for _, warning in step.warnings:
         shop.emit(Told(warning, "warning"))
@@ -175,7 +142,7 @@ def observe(
         "reflects": progress.session.reflects if progress.session else False,
         **{name: value for name, value in asdict(ended).items() if name not in ("n", "at", "type")},
     }
-    shop.task.write_iteration(progress.run, progress.iteration, facts)
+    shop.task.runs.write_iteration(progress.run, progress.iteration, facts)
     progress = shop.record(ended)
     used = outcome.usage or Usage()
     shop.emit(
@@ -206,7 +173,7 @@ def _host(shop: Workshop, progress: Progress, phase: str, prompt: Path) -> Host:
     return Host(
         project=shop.project,
         prompt=prompt,
-        env=_environment(shop, progress, phase, prompt),
+        env=environment(shop, progress, phase, prompt),
         lock_fd=shop.lock_fd,
         signals=shop.signals,
         emit=shop.emit,
@@ -218,71 +185,6 @@ def _host(shop: Workshop, progress: Progress, phase: str, prompt: Path) -> Host:
         new_steering=new_steering,
         steer=steer,
     )
-
-
-def _briefing(
-    shop: Workshop, progress: Progress, step: RunSession, iteration: int, human: str, human_exists: bool
-) -> Briefing:
-    following, over = advance(shop.definitions, progress.position)
-    return Briefing(
-        task=str(shop.shown) if str(shop.shown).isprintable() else "$MARATHON_TASK_DIR",
-        phase=step.phase,
-        next_phase=DONE if over else current(shop.definitions, following).id,
-        run=progress.run,
-        iteration=iteration,
-        time=utc(shop.clock()),
-        round=progress.round_of(step.phase.id) + 1,
-        human_text=human,
-        human_exists=human_exists,
-        steer=[steer.text for steer in progress.steer],
-        answer=progress.answer,
-        guidance=step.guidance,
-        criteria=progress.criteria.criteria if progress.criteria else (),
-        reflection=(shop.task.reflection() or REFLECTION) if step.reflect else "",
-    )
-
-
-def _environment(shop: Workshop, progress: Progress, phase: str, prompt: Path) -> dict[str, str]:
-    environ = {
-        **os.environ,
-        "MARATHON_RUNNER_ID": shop.runner,
-        "MARATHON_TASK_DIR": str(shop.task.folder),
-        "MARATHON_PHASE": phase,
-        "MARATHON_ITERATION": str(progress.iteration),
-        "MARATHON_RUN": str(progress.run),
-        "MARATHON_PROMPT_FILE": str(prompt),
-    }
-    path = environ.get("PATH", os.defpath)
-    if not _finds_us(path):
-        # Last, so that it brings `pi-marathon wait` and `ask` and shadows nothing.
-        environ["PATH"] = os.pathsep.join((path, str(Path(sys.executable).parent)))
-    return environ
-
-
-@cache
-def _finds_us(path: str) -> bool:
-    return shutil.which("pi-marathon", path=path) is not None
-
-
-def _mail(shop: Workshop, phase: str, iteration: int, progress: Progress, now: datetime, log: str) -> dict[str, Any]:
-    return {
-        "runnerId": shop.runner,
-        "taskDir": str(shop.task.folder),
-        "cwd": str(shop.project),
-        "pid": os.getpid(),
-        "startedAt": utc(now),
-        "phase": phase,
-        "iteration": iteration,
-        "run": progress.run,
-        "eventsFile": log if shop.agent.keeps_log else None,
-        "costBefore": progress.usage.cost,
-        "steer": [steer.text for steer in progress.steer],
-        "waitSeconds": None,
-        "waitReason": None,
-        "feedbackQuestion": None,
-        "feedbackAnswer": progress.answer.text if progress.answer else None,
-        "sessionEnded": False,
-    }
 
 
 def _read_proposal(shop: Workshop, progress: Progress, phase: Phase) -> tuple[Proposal | None, str | None]:

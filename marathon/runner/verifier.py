@@ -19,7 +19,8 @@ from marathon.disk.files import make_private_directory
 from marathon.disk.task import Task
 from marathon.runner.checks import Checks
 from marathon.runner.ledger import Ledger
-from marathon.runner.session import Workshop, update_state
+from marathon.runner.session import update_state
+from marathon.runner.workshop import Workshop
 
 
 @dataclass
@@ -76,7 +77,7 @@ class Verifier:
             self._seen = ()
             return
         shop.emit(Told(f"Completion is proposed: checking {len(criteria)} criteria."))
-        logs = shop.task.run_folder(progress.run) / "checks" / f"{progress.iteration:03d}"
+        logs = shop.task.runs.folder(progress.run) / "checks" / f"{progress.iteration:03d}"
         make_private_directory(logs)
         checks = Checks(
             project=shop.project,

@@ -294,29 +294,29 @@ def test_the_artifacts_mark_sees_everything_but_the_runner_s_own(folder: Path, t
 
 def test_rounds_are_kept_for_comparison(folder: Path, task: Task) -> None:
     task.save_round(1, "plan", 1, "plan.md")
-    assert not task.round_path(1, "plan", 1).exists()
+    assert not task.runs.round_path(1, "plan", 1).exists()
     for number in (1, 2):
         (folder / "plan.md").write_text(f"round {number}\n")
         task.save_round(1, "plan", number, "plan.md")
-    assert [task.round_path(1, "plan", number).read_text() for number in (1, 2)] == ["round 1\n", "round 2\n"]
+    assert [task.runs.round_path(1, "plan", number).read_text() for number in (1, 2)] == ["round 1\n", "round 2\n"]
 
 
 def test_sessions_are_listed_in_their_order_and_garbage_is_passed_over(task: Task) -> None:
     for number in (2, 10, 999, 1000, 1):
-        task.write_iteration(1, number, {"iteration": number})
-    (task.run_folder(1) / "iterations" / "003.json").write_text("{")
-    (task.run_folder(1) / "iterations" / "004.json").write_text("[]")
-    assert [facts["iteration"] for facts in task.iterations(1)] == [1, 2, 10, 999, 1000]
-    assert task.iterations(2) == []
+        task.runs.write_iteration(1, number, {"iteration": number})
+    (task.runs.folder(1) / "iterations" / "003.json").write_text("{")
+    (task.runs.folder(1) / "iterations" / "004.json").write_text("[]")
+    assert [facts["iteration"] for facts in task.runs.iterations(1)] == [1, 2, 10, 999, 1000]
+    assert task.runs.iterations(2) == []
 
 
 def test_only_so_many_event_logs_stay(task: Task) -> None:
     for number in range(1, 6):
-        task.session_path(1, "events", number, "jsonl").write_text("")
+        task.runs.session_path(1, "events", number, "jsonl").write_text("")
     for number in range(1, 6):
-        task.drop_old_events(1, number, 2)
-        task.drop_old_events(1, number, 0)
-    assert sorted(os.listdir(task.run_folder(1) / "events")) == ["004.jsonl", "005.jsonl"]
+        task.runs.drop_old_events(1, number, 2)
+        task.runs.drop_old_events(1, number, 0)
+    assert sorted(os.listdir(task.runs.folder(1) / "events")) == ["004.jsonl", "005.jsonl"]
 
 
 # Making one

@@ -26,9 +26,9 @@ from marathon.runner.gatekeeper import Gatekeeper
 from marathon.runner.ledger import Ledger
 from marathon.runner.loop import Runner
 from marathon.runner.opening import begin, finish_interrupted, lock_task, new_runner_id, restart
-from marathon.runner.session import Workshop
 from marathon.runner.stops import Stops
 from marathon.runner.verifier import Verifier
+from marathon.runner.workshop import Workshop
 from tests.support.mortal import Killed, Life, living
 
 

@@ -1,0 +1,85 @@
+"""The runner's own records of each run: sessions, what was reviewed, how it ended. Only the lock's holder writes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from marathon.disk.files import disk_errors, make_private_directory, write_atomic
+
+
+class Runs:
+    """What lies below .marathon/runs/001 and so on, and the summary beside the journal."""
+
+    def __init__(self, own: Path) -> None:
+        self._own = own
+
+    def folder(self, run: int) -> Path:
+        return Path(f"{self._own}/runs/{run:03d}")
+
+    def session_path(self, run: int, kind: str, iteration: int, suffix: str) -> Path:
+        """runs/001/KIND/001.SUFFIX, its folder made."""
+        path = Path(f"{self.folder(run)}/{kind}/{iteration:03d}.{suffix}")
+        make_private_directory(path.parent)
+        return path
+
+    def drop_old_events(self, run: int, iteration: int, keep: int) -> None:
+        """Make room for this session's log: only the last `keep` of a run stay; 0 keeps all."""
+        if keep and iteration > keep:
+            (self.folder(run) / "events" / f"{iteration - keep:03d}.jsonl").unlink(missing_ok=True)
+
+    def worked(self, run: int, iteration: int, started: str) -> float:
+        """Seconds from the start of a session nobody saw the end of to the last thing it printed."""
+        try:
+            began = datetime.fromisoformat(started).timestamp()
+            last = (self.folder(run) / "events" / f"{iteration:03d}.jsonl").stat().st_mtime
+        except (OSError, ValueError):
+            return 0.0
+        return max(0.0, last - began)
+
+    def write_iteration(self, run: int, iteration: int, facts: dict[str, Any]) -> None:
+        path = self.session_path(run, "iterations", iteration, "json")
+        write_atomic(path, (json.dumps(facts, indent=2, ensure_ascii=False) + "\n").encode(), durable=False)
+
+    def iterations(self, run: int) -> list[dict[str, Any]]:
+        """The records of a run's sessions, in order."""
+        found = []
+        with contextlib.suppress(OSError):
+            paths = (self.folder(run) / "iterations").glob("[0-9]*.json")
+            for path in sorted(paths, key=lambda path: (len(path.stem), path.stem)):
+                with contextlib.suppress(OSError, ValueError):
+                    found.append(json.loads(path.read_bytes()))
+        return [facts for facts in found if isinstance(facts, dict)]
+
+    def write_report(self, run: int, text: str) -> Path:
+        """summary.md of a run: what a human wants to know who was not there."""
+        path = self.folder(run) / "summary.md"
+        make_private_directory(path.parent)
+        write_atomic(path, text.encode("utf-8", "replace"), durable=False)
+        return path
+
+    def write_summary(self, facts: dict[str, Any]) -> None:
+        """What `list` tells of a task at rest, good for exactly this journal."""
+        size = (self._own / "journal.jsonl").stat().st_size
+        write_atomic(self._own / "summary.json", json.dumps({**facts, "journal": size}).encode(), durable=False)
+
+    def summary(self) -> dict[str, Any] | None:
+        """The summary, unless the journal has grown since."""
+        try:
+            facts = json.loads((self._own / "summary.json").read_bytes())
+            current = facts["journal"] == (self._own / "journal.jsonl").stat().st_size
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+            return None
+        return facts if current else None
+
+    def save_round(self, run: int, phase: str, number: int, output: Path) -> None:
+        target = self.round_path(run, phase, number)
+        make_private_directory(target.parent)
+        with disk_errors("copy", target):
+            write_atomic(target, output.read_bytes(), durable=False)
+
+    def round_path(self, run: int, phase: str, number: int) -> Path:
+        return self.folder(run) / "rounds" / f"{phase}-{number}.md"

@@ -1,0 +1,84 @@
+"""What a session is given: the facts of its prompt, its environment, and the runner state beside it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from marathon.core.journal import Progress
+from marathon.core.names import DONE, utc
+from marathon.core.prompt import REFLECTION, Briefing
+from marathon.core.steps import RunSession
+from marathon.core.workflow import advance, current
+from marathon.runner.workshop import Workshop
+
+
+def briefing(
+    shop: Workshop, progress: Progress, step: RunSession, iteration: int, human: str, human_exists: bool
+) -> Briefing:
+    following, over = advance(shop.definitions, progress.position)
+    return Briefing(
+        task=str(shop.shown) if str(shop.shown).isprintable() else "$MARATHON_TASK_DIR",
+        phase=step.phase,
+        next_phase=DONE if over else current(shop.definitions, following).id,
+        run=progress.run,
+        iteration=iteration,
+        time=utc(shop.clock()),
+        round=progress.round_of(step.phase.id) + 1,
+        human_text=human,
+        human_exists=human_exists,
+        steer=[steer.text for steer in progress.steer],
+        answer=progress.answer,
+        guidance=step.guidance,
+        criteria=progress.criteria.criteria if progress.criteria else (),
+        reflection=(shop.task.reflection() or REFLECTION) if step.reflect else "",
+    )
+
+
+def environment(shop: Workshop, progress: Progress, phase: str, prompt: Path) -> dict[str, str]:
+    environ = {
+        **os.environ,
+        "MARATHON_RUNNER_ID": shop.runner,
+        "MARATHON_TASK_DIR": str(shop.task.folder),
+        "MARATHON_PHASE": phase,
+        "MARATHON_ITERATION": str(progress.iteration),
+        "MARATHON_RUN": str(progress.run),
+        "MARATHON_PROMPT_FILE": str(prompt),
+    }
+    path = environ.get("PATH", os.defpath)
+    if not _finds_us(path):
+        # Last, so that it brings `pi-marathon wait` and `ask` and shadows nothing.
+        environ["PATH"] = os.pathsep.join((path, str(Path(sys.executable).parent)))
+    return environ
+
+
+@cache
+def _finds_us(path: str) -> bool:
+    return shutil.which("pi-marathon", path=path) is not None
+
+
+def mail(shop: Workshop, phase: str, iteration: int, progress: Progress, now: datetime, log: str) -> dict[str, Any]:
+    """The mailbox between the runner and the agent's side, as a session finds it."""
+    return {
+        "runnerId": shop.runner,
+        "taskDir": str(shop.task.folder),
+        "cwd": str(shop.project),
+        "pid": os.getpid(),
+        "startedAt": utc(now),
+        "phase": phase,
+        "iteration": iteration,
+        "run": progress.run,
+        "eventsFile": log if shop.agent.keeps_log else None,
+        "costBefore": progress.usage.cost,
+        "steer": [steer.text for steer in progress.steer],
+        "waitSeconds": None,
+        "waitReason": None,
+        "feedbackQuestion": None,
+        "feedbackAnswer": progress.answer.text if progress.answer else None,
+        "sessionEnded": False,
+    }

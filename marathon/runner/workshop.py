@@ -1,0 +1,46 @@
+"""Everything the parts of a running marathon have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from marathon.agents.base import Agent
+from marathon.core.events import Sink
+from marathon.core.journal import Progress
+from marathon.core.records import Record
+from marathon.core.wait import Now
+from marathon.core.workflow import Definitions
+from marathon.disk.mailbox import Mailbox
+from marathon.disk.task import Task
+from marathon.process.child import Exit, run
+from marathon.process.clock import moment
+from marathon.process.signals import Signals
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Handed in once."""
+
+    task: Task
+    shown: Path
+    resume: str
+    project: Path
+    definitions: Definitions
+    agent: Agent
+    mailbox: Mailbox
+    runner: str
+    signals: Signals
+    emit: Sink
+    record: Callable[[Record], Progress]
+    progress: Callable[[], Progress]
+    clock: Callable[[], datetime]
+    stop_now: Callable[[], bool]
+    lock_fd: int
+    timeout: float
+    attended: bool = False
+    keep_events: int = 0
+    start: Callable[..., Exit] = run
+    now: Callable[[], Now] = moment
