@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
-
-from marathon.core.text import seconds_in
 
 _MOST = 1e12
 
 
-@dataclass(frozen=True)
-class Amount:
+class Amount(NamedTuple):
     value: float
     added: bool = False
 
@@ -50,10 +46,16 @@ def _money(text: str) -> float | None:
     return number if math.isfinite(number) and number >= 0 and not text.startswith("-") else None
 
 
+def _duration(text: str) -> float | None:
+    from marathon.core.text import seconds_in  # here, because --help need not load it
+
+    return seconds_in(text)
+
+
 SESSIONS = AmountType("sessions", _whole, "20")
 TOKENS = AmountType("tokens", _whole, "2000000")
 MONEY = AmountType("dollars", _money, "10")
-TIME = AmountType("duration", seconds_in, "90m")
+TIME = AmountType("duration", _duration, "90m")
 
 # The options that are budgets, and the field of Limits each sets.
 BUDGETS = {
