@@ -16,6 +16,7 @@ from marathon.process.tree import Process, everybody
 
 GROWTH = 10  # MiB
 _PATIENCE = 600.0  # seconds until a look; far more than a healthy marathon needs
+_A_MOMENT = 0.2  # between two looks: the agent's own `sleep` is a zombie too, until its shell has waited for it
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,10 @@ def _look_in(runner: subprocess.Popen[bytes], held: Path, session: int) -> Look:
         if runner.poll() is not None or time.monotonic() > deadline:
             raise RuntimeError(f"the long marathon did not come to session {session}")
         time.sleep(0.02)
-    look = Look(_resident(runner.pid), len(os.listdir(f"/proc/{runner.pid}/fd")), _zombies_below(runner.pid))
+    first = _zombies_below(runner.pid)
+    time.sleep(_A_MOMENT)
+    zombies = len(first & _zombies_below(runner.pid))
+    look = Look(_resident(runner.pid), len(os.listdir(f"/proc/{runner.pid}/fd")), zombies)
     (held / f"go-{session}").touch()
     return look
 
@@ -79,13 +83,14 @@ def _resident(pid: int) -> float:
     raise RuntimeError(f"pid {pid} has no VmRSS")
 
 
-def _zombies_below(pid: int) -> int:
+def _zombies_below(pid: int) -> set[tuple[int, int]]:
     children: dict[int, list[Process]] = defaultdict(list)
     for process in everybody():
         children[process.parent].append(process)
-    found, parents = 0, [pid]
+    found: set[tuple[int, int]] = set()
+    parents = [pid]
     while parents:
         below = children.pop(parents.pop(), [])
-        found += sum(process.gone for process in below)
+        found |= {process.identity for process in below if process.gone}
         parents += [process.pid for process in below]
     return found

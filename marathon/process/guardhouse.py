@@ -71,14 +71,16 @@ def _serve(control: socket.socket, signals: Signals, on_terminal: bool) -> bool:
     """One agent, from the order to start it until its tree is gone; False if there is to be no next one."""
     try:
         recruit, link = _recruit(control, own_session=not on_terminal)
+        taken, inherited = _receive(link)
     except OSError as error:
         control.send(b"failed %d program" % (error.errno or 0))
         return False
     with link, ExitStack() as until_the_end:
-        taken, inherited = _receive(link)
-        if not taken:
+        if taken != b"taken":
             os.waitpid(recruit, 0)
-            return False
+            if taken:
+                control.send(b"failed " + taken)
+            return taken != b""
         for fd in inherited:
             until_the_end.callback(os.close, fd)
         signals.take()
@@ -107,9 +109,11 @@ def _step_forward(agent: int, terminal: Terminal) -> None:
 
 
 def _receive(link: socket.socket) -> tuple[bytes, list[int]]:
-    message, files, _, _ = socket.recv_fds(link, 64, _MOST_FILES)
+    message, files, flags, _ = socket.recv_fds(link, 64, _MOST_FILES)
     for fd in files:
         os.set_inheritable(fd, False)
+    if flags & socket.MSG_CTRUNC:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     return message, files
 
 
@@ -131,20 +135,25 @@ def _recruit(control: socket.socket, *, own_session: bool) -> tuple[int, socket.
 def _be_recruit(control: socket.socket, link: socket.socket, guardian: int, own_session: bool) -> NoReturn:
     try:
         kernel.die_with_parent(signal.SIGKILL)
+        if os.getppid() != guardian:  # it died before we could ask for that
+            os._exit(127)
         if own_session:
             os.setsid()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         order, files = b"none", [-1]
         while order not in (b"start", b""):  # any other crossed with the end of the tree it was meant for
             order, files = _receive(control)
-        if order and os.getppid() == guardian:
+        if order:
             letter, *files = files
             socket.send_fds(link, [b"taken"], files[3:])
             if not own_session:
                 link.recv(64)
             paths, argv, cwd, env, inherited = marshal.loads(os.pread(letter, os.fstat(letter).st_size, 0))
-            report = _put_in_place(dict(zip((0, 1, 2, *inherited), files, strict=True)), link.fileno())
+            places = {**dict(zip(inherited, files[3:], strict=True)), **dict(enumerate(files[:3]))}
+            report = _put_in_place(places, link.fileno())
             os.write(report, _become_agent(paths, argv, cwd, env))
+    except OSError as error:
+        link.send(b"%d program" % (error.errno or 0))
     finally:
         os._exit(127)
 

@@ -96,7 +96,7 @@ def _order_for(command: Command) -> bytes:
 
 def _send_to_waiting(files: Sequence[int], *, on_terminal: bool) -> Launched | None:
     """Hand the files, of which the first is the order, to a guardian that waits, if there is one."""
-    for guardian in [each for each in _waiting if each.on_terminal == on_terminal]:
+    for guardian in [each for each in reversed(_waiting) if each.on_terminal == on_terminal]:
         _waiting.remove(guardian)
         with contextlib.suppress(ConnectionError):  # somebody has killed it
             socket.send_fds(guardian.control, [b"start"], files)
@@ -126,6 +126,7 @@ def _be_guardian(far_end: int, on_terminal: bool, stay: bool) -> NoReturn:
         # Garbage of the runner must not be finalised here: it would close numbers that are ours by then.
         gc.disable()
         signal.set_wakeup_fd(-1)
+        os.closerange(3, far_end)  # room for more, even if the runner has none left
         nothing = os.open(os.devnull, os.O_RDWR)
         # Copies first, which no dup2 can overwrite: we may have been started with 0, 1 or 2 closed.
         copies = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in (far_end, nothing, nothing)]
