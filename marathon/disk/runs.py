@@ -54,12 +54,11 @@ class Runs:
                     found.append(json.loads(path.read_bytes()))
         return [facts for facts in found if isinstance(facts, dict)]
 
-    def write_report(self, run: int, text: str) -> Path:
-        """summary.md of a run: what a human wants to know who was not there."""
-        path = self.folder(run) / "summary.md"
-        make_private_directory(path.parent)
-        write_atomic(path, text.encode("utf-8", "replace"), durable=False)
-        return path
+    def write_report(self, run: int, text: str) -> None:
+        """summary.md of a run: what a human wants to know who was not there. A task that was removed stays so."""
+        if self._own.is_dir():
+            make_private_directory(self.folder(run))
+            write_atomic(self.folder(run) / "summary.md", text.encode("utf-8", "replace"), durable=False)
 
     def write_summary(self, facts: dict[str, Any]) -> None:
         """What `list` tells of a task at rest, good for exactly this journal."""

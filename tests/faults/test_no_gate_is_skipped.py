@@ -134,8 +134,7 @@ def test_an_agent_that_types_the_commands_of_a_human_is_refused(world: World) ->
     assert world.sessions() == 2
     said = (world.agent / "said").read_text()
     assert said.count("code 2") == 6
-    assert said.count("is for the human") == 3
-    assert said.count("No gate of task is open") == 3
+    assert said.count("is for the human") == 6
 
 
 def test_a_helper_an_agent_leaves_behind_cannot_approve_later(world: World) -> None:

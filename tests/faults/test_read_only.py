@@ -77,7 +77,7 @@ def test_a_task_directory_that_cannot_be_written_is_refused(world: World, locked
 )
 def test_records_of_the_runner_that_cannot_be_written_are_named(world: World, locked: Locked, name: str) -> None:
     world.script(research(state="running"), research())
-    assert world.run("--max-iterations", "1").returncode == 4
+    assert world.run(PI_MARATHON_MAX_ITERATIONS="1").returncode == 4
     before = world.read(".marathon/journal.jsonl")
     locked(world, world.task / name)
     done = run(world, *world.argv(*world.task_args()))

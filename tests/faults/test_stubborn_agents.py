@@ -115,7 +115,7 @@ def test_a_good_session_ends_the_count_of_failures(world: World) -> None:
     fail = {"exit": 3}
     working = {"append": {"work.md": "{n}\n"}, "state": {"state": "running", "phase": "research"}}
     world.script(fail, fail, working, fail, fail, research())
-    done = world.run("--retries", "2", "--retry-wait", "0s")
+    done = world.run("--retries", "2", "--retry-wait", "0s", "--breaker", "same-error=0")
     assert done.returncode == 3
     assert world.sessions() == 6
     assert [record["kind"] for record in world.records("gate_opened")] == ["review"]
