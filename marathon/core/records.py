@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from marathon.core.criteria import Criterion
@@ -40,7 +40,7 @@ class _Record:
 
     def to_json(self) -> str:
         """The record as its line in the journal."""
-        return json.dumps(asdict(self), ensure_ascii=False)
+        return json.dumps(vars(self), default=vars, ensure_ascii=False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -94,24 +94,34 @@ def _mtime(path: Path) -> float:
 def _walked(project: Path, since: float, leave_out: Path) -> tuple[bool, list[Path]]:
     looked, changed = 0, False
     newer: list[Path] = []
-    for folder, folders, files in os.walk(project):
-        folders[:] = [name for name in folders if name not in _SKIPPED and Path(folder, name) != leave_out]
-        changed = changed or _mtime(Path(folder)) >= since
-        for path in (Path(folder, name) for name in files):
+    folders, skipped = [str(project)], str(leave_out)
+    while folders:
+        folder = folders.pop()
+        changed = changed or os.stat(folder).st_mtime >= since
+        for entry in _entries(folder):
             looked += 1
             if looked > _LONGEST_LOOK:
                 return True, newer
-            if _mtime(path) >= since:
-                newer.append(path)
+            if not entry.is_dir(follow_symlinks=False):
+                if entry.stat(follow_symlinks=False).st_mtime >= since:
+                    newer.append(Path(entry.path))
+            elif entry.name not in _SKIPPED and entry.path != skipped:
+                folders.append(entry.path)
     return changed or bool(newer), newer
 
 
 def _artifacts(task: Path, since: float) -> list[Path]:
+    found = [entry for entry in _entries(str(task)) if not entry.name.startswith((".", "STATE.json"))]
+    return [Path(entry.path) for entry in found if entry.stat(follow_symlinks=False).st_mtime >= since]
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    """What lies in a folder; nothing where it is gone or closed to us."""
     try:
-        found = [Path(entry.path) for entry in os.scandir(task) if not entry.name.startswith((".", "STATE.json"))]
+        with os.scandir(folder) as entries:
+            return list(entries)
     except OSError:
         return []
-    return [path for path in found if _mtime(path) >= since]
 
 
 def _digest(path: Path) -> str | None:

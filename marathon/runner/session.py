@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -140,7 +140,7 @@ def observe(
         "startedAt": utc(began) if began else None,
         "endedAt": utc(shop.clock()),
         "reflects": progress.session.reflects if progress.session else False,
-        **{name: value for name, value in asdict(ended).items() if name not in ("n", "at", "type")},
+        **{name: value for name, value in vars(ended).items() if name not in ("n", "at", "type")},
     }
     shop.task.runs.write_iteration(progress.run, progress.iteration, facts)
     progress = shop.record(ended)
