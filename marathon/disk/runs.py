@@ -42,9 +42,8 @@ class Runs:
 
     def write_iteration(self, run: int, iteration: int, facts: dict[str, Any]) -> None:
         path = self.session_path(run, "iterations", iteration, "json")
-        write_atomic(
-            path, (json.dumps(facts, indent=2, ensure_ascii=False, default=vars) + "\n").encode(), durable=False
-        )
+        text = json.dumps(facts, indent=2, ensure_ascii=False, default=vars)
+        write_atomic(path, f"{text}\n".encode(), durable=False)
 
     def iterations(self, run: int) -> list[dict[str, Any]]:
         """The records of a run's sessions, in order."""
