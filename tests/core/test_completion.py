@@ -105,9 +105,16 @@ def test_unmet_criteria_are_told_again_after_the_gate_they_led_to() -> None:
     records = proposed(checked("lint", "reads well", reason="exit code 127", kind="blocking"))
     gate = step(records)
     assert isinstance(gate, Gate)
-    found = step([*records, opened(gate), verdict()])
+    found = step([*records, opened(gate), verdict(text="mend it")])
     assert isinstance(found, RunSession)
     assert any("tests" in line for line in found.guidance)
+
+
+def test_a_human_who_only_says_go_on_may_have_mended_it() -> None:
+    records = proposed(checked("lint", "reads well", reason="exit code 127", kind="blocking"))
+    gate = step(records)
+    assert isinstance(gate, Gate)
+    assert step([*records, opened(gate), verdict()]) == Verify(WANTED)
 
 
 @pytest.mark.parametrize(

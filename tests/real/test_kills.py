@@ -53,7 +53,8 @@ def test_the_runner_killed_ten_times(real: RealWorld) -> None:
 def test_pi_killed_ten_times(real: RealWorld) -> None:
     chance = random.Random(20260203)
     real.plays(coding_agent(real.task, chunks=CHUNKS))
-    runner = real.start("--auto-approve", "--retries", "50", "--retry-wait", "0.1s")
+    every_time = ("--retries", "50", "--retry-wait", "0.1s", "--breaker", "same-error=0")
+    runner = real.start("--auto-approve", *every_time)
     kills = 0
     try:
         while kills < KILLS and runner.poll() is None:
