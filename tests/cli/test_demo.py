@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -62,3 +63,14 @@ def test_the_demo_can_be_left_and_taken_up_again(world: World, typed: Callable[.
     again = world.cli("--task", str(task), "--agent", "rehearsal", MARATHON_REHEARSAL_PACE="0")
     assert again.returncode == 3
     assert "Phase: research | Iteration: 1" in again.stdout
+
+
+def test_it_needs_no_python_on_the_path_but_its_own(world: World) -> None:
+    """The check of its task is run with whatever Python runs the demo."""
+    bare = world.home / "bin"
+    bare.mkdir()
+    for name in ("sh", "git"):
+        (bare / name).symlink_to(shutil.which(name) or name)
+    ran = world.cli("demo", "--into", "demo", timeout=120, PATH=str(bare))
+    assert ran.returncode == 0, ran.stdout
+    assert "✓ python3 -m unittest discover -s tests" in ran.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from pathlib import Path
 
@@ -32,6 +33,8 @@ def command(ctx: click.Context, into: str | None) -> None:
     if not asked:
         click.echo("There is no terminal, so the demo passes its own gates (--auto-approve).")
     os.chdir(folder)
+    # Last in PATH, so that the demo's check finds a Python wherever we were found ourselves.
+    os.environ["PATH"] = os.pathsep.join((os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)))
     os.environ.setdefault("MARATHON_REHEARSAL_PACE", PACE_ON_A_TERMINAL if asked else "0")
     from marathon.cli.main import cli
     from marathon.cli.run import run_task
