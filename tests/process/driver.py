@@ -129,6 +129,9 @@ class Pty:
         self.pid, self.master = pty.fork()
         if self.pid == 0:
             try:
+                # As from an interactive shell: one that starts us in the background leaves these ignored.
+                for number in (signal.SIGINT, signal.SIGQUIT):
+                    signal.signal(number, signal.SIG_DFL)
                 os.execvpe(argv[0], argv, env or environment())
             finally:
                 os._exit(127)
