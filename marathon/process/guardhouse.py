@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 _MOST_FILES = 253  # that the kernel lets one message carry
+_FROM_TERMINAL = (signal.SIGINT, signal.SIGTSTP)
 # What somebody might send us. Blocked, because what we ignore the agent would ignore too.
 _DEAF_TO = {
     signal.SIGHUP,
@@ -44,7 +45,7 @@ _DEAF_TO = {
 def guard(*, on_terminal: bool, stay: bool) -> NoReturn:
     """All signals are blocked when this begins, and stdin is the socket to the runner."""
     try:
-        listened = (signal.SIGCHLD, signal.SIGINT) if on_terminal else (signal.SIGCHLD,)
+        listened = (signal.SIGCHLD, *_FROM_TERMINAL) if on_terminal else (signal.SIGCHLD,)
         _be_as_if_just_born()
         kernel.become_subreaper()
         gc.freeze()
@@ -124,7 +125,7 @@ def _recruit(control: socket.socket, *, own_session: bool) -> tuple[int, socket.
     """A copy of us that hears the next order and becomes the agent; its pid, and our link to it."""
     guardian = os.getpid()
     link, far_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with far_end, blocked(signal.SIGINT):
+    with far_end, blocked(*_FROM_TERMINAL):
         pid = os.fork()
         if pid == 0:
             link.close()
@@ -139,6 +140,7 @@ def _be_recruit(control: socket.socket, link: socket.socket, guardian: int, own_
             os._exit(127)
         if own_session:
             os.setsid()
+        # But not of SIGTSTP: stopped before exec we could not say that we never got there. Exec resets it.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         order, files = b"none", [-1]
         while order not in (b"start", b""):  # any other crossed with the end of the tree it was meant for

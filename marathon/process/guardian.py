@@ -22,6 +22,7 @@ SWEEP_GRACE = 1.0  # for what outlives the agent, and for the agent when it outl
 _LOOK_AGAIN = 0.05  # for what was born, or changed parents, while we looked
 _GIVE_UP = 1.5  # after the first KILL: what is still there cannot be killed by us
 _STOP_ROUNDS = 5
+_LOOKS_AFTER_CTRL_Z = 20
 
 
 class Guardian:
@@ -100,8 +101,13 @@ class Guardian:
                 self._thaw()
 
     def _hear_signals(self) -> None:
-        if signal.SIGINT in self._signals.take():
+        heard = self._signals.take()
+        if signal.SIGINT in heard:
             self._tell("interrupt")
+        if signal.SIGTSTP in heard and self._kill_at == inf:
+            now = time.monotonic()
+            looks = range(1, _LOOKS_AFTER_CTRL_Z + 1)
+            self._ladder = [(now + look * _LOOK_AGAIN, self._freeze_if_caught_in_vfork) for look in looks]
 
     def _tell(self, message: str) -> None:
         with contextlib.suppress(OSError):
@@ -168,10 +174,18 @@ class Guardian:
 
     # Suspension
 
+    def _freeze_if_caught_in_vfork(self) -> None:
+        """After a Ctrl+Z. An agent whose child stopped between vfork and exec cannot stop itself, nor go on."""
+        family = tree.descendants(os.getpid())
+        waits = any(process.pid == self._agent and process.state == "D" for process in family)
+        if waits and any(process.parent == self._agent and process.stopped for process in family):
+            self._freeze(signal.SIGTSTP)
+
     def _freeze(self, signum: int) -> None:
         """Stop everything that runs, so that it can be continued without waking what was stopped before."""
         if self._kill_at < inf:
             return  # it is being ended
+        self._ladder = []
         frozen: dict[tuple[int, int], tree.Process] = {}
         for _ in range(_STOP_ROUNDS):
             running = [process for process in tree.descendants(os.getpid()) if not process.stopped]

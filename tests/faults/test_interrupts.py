@@ -186,6 +186,32 @@ def test_ctrl_z_gives_the_shell_back_and_fg_goes_on(world: World, mode: str) -> 
         terminal.expect(b"code 130")
 
 
+def test_ctrl_z_while_the_agent_starts_a_program_of_its_own(world: World) -> None:
+    """Its child stops between vfork and exec, here held open by a long PATH, and the agent can only wait for it."""
+    starting = """if True:
+        import os, pathlib, subprocess
+        pathlib.Path("../agent/pid").write_text(str(os.getpid()))
+        for n in range(1000):
+            pathlib.Path("../agent/count").write_text(str(n))
+            try:
+                subprocess.call(["nothing"], env={"PATH": ":".join(["/nowhere"] * 1_000_000)})
+            except FileNotFoundError:
+                pass
+    """
+    with shell() as terminal:
+        type_in(terminal, world, world.argv(*args_for(sys.executable, "-c", starting, mode="tui")))
+        until(lambda: (world.agent / "count").exists(), "the agent runs")
+        agent = int((world.agent / "pid").read_text())
+        until(lambda: (process := tree.look(agent)) and process.state == "D", "the agent waits for its child")
+        terminal.send(b"\x1a")
+        to_the_shell(terminal)
+        still = (world.agent / "count").read_text()
+        terminal.send(b"fg\n")
+        until(lambda: (world.agent / "count").read_text() not in ("", still), "the agent goes on")
+        os.kill(agent, signal.SIGKILL)
+        terminal.expect(b"killed by signal 9")
+
+
 def test_ctrl_z_at_a_gate_and_fg_leaves_the_gate_open(world: World) -> None:
     world.script(research(), plan())
     with shell() as terminal:
