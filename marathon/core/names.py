@@ -15,4 +15,4 @@ class StateInvalid(ValueError):
 
 def utc(moment: datetime) -> str:
     """ISO-8601 in UTC with a Z, to the second."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"

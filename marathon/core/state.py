@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterable
 from datetime import datetime
@@ -36,6 +37,10 @@ class TaskState(BaseModel):
             raise ValueError("it is not an ISO-8601 time") from None
         return value
 
+    @property
+    def proposes(self) -> tuple[str, str, str | None]:
+        return self.state, self.phase, self.note
+
     def written(self, now: datetime, **changes: Any) -> TaskState:
         """The same with some fields changed and stamped now."""
         return self.model_copy(update={"updatedAt": utc(now), **changes})
@@ -51,6 +56,7 @@ class TaskState(BaseModel):
         return (json.dumps(self.model_dump(), indent=2, ensure_ascii=False) + "\n").encode()
 
 
+@functools.lru_cache(maxsize=4)
 def parse_state(data: bytes) -> TaskState:
     """Read the bytes of a STATE.json; StateInvalid says in a few words why they cannot be trusted."""
     if len(data) > MAX_BYTES:

@@ -18,43 +18,49 @@ class EventLog:
 
     def __init__(self) -> None:
         self._file: IO[str] | None = None
-        self._path = Path()
+        self._path: Path | None = None
+        self._first = ""
 
     def __call__(self, event: Event) -> None:
         match event:
             case SessionBegan() if event.log:
                 self._path = Path(event.log)
-                with disk_errors("open", self._path):
-                    self._file = open(  # noqa: SIM115 — closed when the session is over
-                        self._path, "w", encoding="utf-8", opener=_private
-                    )
                 began = {"event": "began", "phase": event.phase, "iteration": event.iteration, "agent": event.agent}
-                self._write(began)
+                self._first = _stamped(began)
             case Output():
                 partial = {} if event.complete else {"partial": True}
-                self._write({"event": event.stream, "text": event.text, **partial})
+                self._line(_stamped({"event": event.stream, "text": event.text, **partial}))
             case Raw():
-                self._line(event.line.decode("utf-8", "replace"))
-            case Ticked() if self._file:
+                self._line(event.line.decode("utf-8", "replace") + "\n")
+            case Ticked() if self._path:
                 with disk_errors("write", self._path):
-                    self._file.flush()
+                    self._opened(self._path).flush()
             case SessionOver():
-                self._write({"event": "over", "ending": event.ending, "cause": event.cause, "seconds": event.seconds})
+                over = {"event": "over", "ending": event.ending, "cause": event.cause, "seconds": event.seconds}
+                self._line(_stamped(over))
                 self.close()
 
     def close(self) -> None:
-        if self._file:
+        if self._path and self._file:
             with disk_errors("write", self._path):
                 self._file.close()
-            self._file = None
-
-    def _write(self, line: Mapping[str, object]) -> None:
-        self._line(json.dumps({"at": round(time.time(), 3), **line}, ensure_ascii=False))
+        self._path = self._file = None
 
     def _line(self, line: str) -> None:
-        if self._file:
+        if self._path:
             with disk_errors("write", self._path):
-                self._file.write(line + "\n")
+                self._opened(self._path).write(line)
+
+    def _opened(self, path: Path) -> IO[str]:
+        """Made only when more comes than the first line: by then the agent is at work, and nobody waits for us."""
+        if self._file is None:
+            self._file = open(path, "w", encoding="utf-8", opener=_private)  # noqa: SIM115 — closed when it is over
+            self._file.write(self._first)
+        return self._file
+
+
+def _stamped(line: Mapping[str, object]) -> str:
+    return json.dumps({"at": round(time.time(), 3), **line}, ensure_ascii=False) + "\n"
 
 
 def _private(path: str, flags: int) -> int:

@@ -15,6 +15,7 @@ from marathon.errors import DiskFailed
 PRIVATE_FILE = 0o600
 PRIVATE_DIR = 0o700
 SHARED_FILE = 0o644
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 @contextlib.contextmanager
@@ -33,9 +34,10 @@ def write_atomic(path: Path, data: bytes, *, mode: int = PRIVATE_FILE, durable: 
     Without `durable` a power cut may bring the old one back.
     """
     with disk_errors("write", path):
-        temporary = f"{path.parent}/.{path.name}.{os.urandom(6).hex()}.tmp"
+        folder, name = os.path.split(path)
+        temporary = os.path.join(folder, f".{name}.{os.urandom(6).hex()}.tmp")
         kept = _mode_of(path)
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode if kept is None else 0)
+        fd = os.open(temporary, _NEW, mode if kept is None else 0)
         try:
             try:
                 if kept is not None:
@@ -51,7 +53,36 @@ def write_atomic(path: Path, data: bytes, *, mode: int = PRIVATE_FILE, durable: 
                 os.unlink(temporary)
             raise
         if durable:
-            sync_directory(path.parent)
+            sync_directory(folder or ".")
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """A file that nobody reads before it is complete; one that an interrupted try left is replaced."""
+    with disk_errors("write", path):
+        try:
+            fd = os.open(path, _NEW, PRIVATE_FILE)
+        except FileExistsError:
+            os.unlink(path)
+            fd = os.open(path, _NEW, PRIVATE_FILE)
+        try:
+            write_all(fd, data)
+        finally:
+            os.close(fd)
+
+
+def overwrite(path: Path, data: bytes) -> None:
+    """In place, which is quicker: for a file that nobody else has open. A crash may leave half of it."""
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:  # none yet, or nothing that could be written to
+        write_atomic(path, data, durable=False)
+        return
+    with disk_errors("write", path):
+        try:
+            write_all(fd, data)
+            os.ftruncate(fd, len(data))
+        finally:
+            os.close(fd)
 
 
 def _mode_of(path: Path) -> int | None:
@@ -89,7 +120,7 @@ def append_durable(path: Path, data: bytes, *, mode: int) -> None:
             sync_directory(path.parent)
 
 
-def sync_directory(path: Path) -> None:
+def sync_directory(path: Path | str) -> None:
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -109,7 +140,7 @@ def make_private_directory(path: Path) -> None:
                     sync_directory(parent.parent)
 
 
-def read_regular(path: Path, limit: int | None = None) -> bytes | None:
+def read_regular(path: Path | str, limit: int | None = None) -> bytes | None:
     """The bytes of a regular file that is not a symlink (at most limit + 1 of them), or None if there is no file."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from marathon.disk.files import disk_errors, make_private_directory, read_regular, write_atomic
+from marathon.disk.files import disk_errors, make_private_directory, overwrite, read_regular, write_atomic
 from marathon.errors import WrongUsage
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -44,7 +44,12 @@ class Mailbox:
 
     def write(self, fields: dict[str, Any]) -> None:
         make_private_directory(self.folder)
-        write_atomic(self.path, json.dumps(fields, indent=2).encode() + b"\n", durable=False)
+        write_atomic(self.path, _bytes(fields), durable=False)
+
+    def prepare(self, fields: dict[str, Any]) -> None:
+        """For a session that is about to begin: its side does not look yet, and of the last one all was read."""
+        make_private_directory(self.folder)
+        overwrite(self.path, _bytes(fields))
 
     def update(self, **fields: Any) -> None:
         """Change some fields and keep the rest, one writer at a time."""
@@ -54,6 +59,10 @@ class Mailbox:
     def remove(self) -> None:
         with disk_errors("remove", self.path):
             self.path.unlink(missing_ok=True)
+
+
+def _bytes(fields: dict[str, Any]) -> bytes:
+    return json.dumps(fields).encode() + b"\n"
 
 
 def sweep(folder: Path, now: float) -> None:

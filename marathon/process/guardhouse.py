@@ -11,6 +11,7 @@ import fcntl
 import gc
 import marshal
 import os
+import select
 import signal
 import socket
 from contextlib import ExitStack, suppress
@@ -52,7 +53,7 @@ def guard(*, on_terminal: bool, stay: bool) -> NoReturn:
         with socket.socket(fileno=0) as control, Signals(listened) as signals:
             signal.pthread_sigmask(signal.SIG_SETMASK, _DEAF_TO.difference(listened))
             while _serve(control, signals, on_terminal) and stay:
-                pass
+                os.sched_yield()  # to the runner, which has just been told and waits for this processor
     finally:
         os._exit(0)
 
@@ -72,6 +73,8 @@ def _serve(control: socket.socket, signals: Signals, on_terminal: bool) -> bool:
     """One agent, from the order to start it until its tree is gone; False if there is to be no next one."""
     try:
         recruit, link = _recruit(control, own_session=not on_terminal)
+        if not on_terminal:
+            _wait_until_closed(link)  # by exec, or by its end: woken once, with all it has said
         taken, inherited = _receive(link)
     except OSError as error:
         control.send(b"failed %d program" % (error.errno or 0))
@@ -98,6 +101,12 @@ def _serve(control: socket.socket, signals: Signals, on_terminal: bool) -> bool:
         guardian = Guardian(recruit, control, signals, terminal)
         guardian.keep_watch()
     return guardian.sign_off()  # only now, when we hold nothing of the agent's any more
+
+
+def _wait_until_closed(link: socket.socket) -> None:
+    closed = select.poll()
+    closed.register(link, 0)
+    closed.poll()
 
 
 def _step_forward(agent: int, terminal: Terminal) -> None:
@@ -142,6 +151,7 @@ def _be_recruit(control: socket.socket, link: socket.socket, guardian: int, own_
             os.setsid()
         # But not of SIGTSTP: stopped before exec we could not say that we never got there. Exec resets it.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+        _practise()
         order, files = b"none", [-1]
         while order not in (b"start", b""):  # any other crossed with the end of the tree it was meant for
             order, files = _receive(control)
@@ -158,6 +168,21 @@ def _be_recruit(control: socket.socket, link: socket.socket, guardian: int, own_
         link.send(b"%d program" % (error.errno or 0))
     finally:
         os._exit(127)
+
+
+def _practise() -> None:
+    """All that an order takes, once on nothing: what a fork shares is copied where it is touched first, and that is
+    better done while nobody waits. What it opens, exec closes."""
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with here, there:
+        socket.send_fds(there, [b"start"], [os.memfd_create("order")])
+        _, (letter,) = _receive(here)
+        os.pwrite(letter, marshal.dumps(([], ["-"], "", dict(os.environ), ())), 0)
+        _, argv, _, env, _ = marshal.loads(os.pread(letter, os.fstat(letter).st_size, 0))
+        _put_in_place({letter: letter}, here.fileno())
+        with suppress(OSError):
+            os.execve("/", argv, env)  # which nobody can
+        os.close(letter)
 
 
 def _put_in_place(files: dict[int, int], report: int) -> int:

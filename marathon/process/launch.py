@@ -89,9 +89,9 @@ def _order_for(command: Command) -> bytes:
     cwd, program = os.fspath(command.cwd), command.argv[0]
     folders = command.env.get("PATH", os.defpath).split(os.pathsep)
     paths = [program] if "/" in program else [os.path.join(folder, program) for folder in folders]
-    # An exec that fails is slow. One path has to stay, to say why it failed.
-    there = [path for path in paths if os.path.exists(os.path.join(cwd, path))]
-    return marshal.dumps((there or paths[-1:], list(command.argv), cwd, dict(command.env), command.inherit))
+    # An exec that fails is slow, so the first that should work. Where none does, all, to say why they failed.
+    works = next((path for path in paths if os.access(os.path.join(cwd, path), os.X_OK)), None)
+    return marshal.dumps(([works] if works else paths, list(command.argv), cwd, dict(command.env), command.inherit))
 
 
 def _send_to_waiting(files: Sequence[int], *, on_terminal: bool) -> Launched | None:

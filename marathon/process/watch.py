@@ -127,6 +127,7 @@ class Watch:
                 self._guardian_reports = False
             case ["started", pid]:
                 self.agent = int(pid)
+                self._next_tick = 0.0
                 if self.terminal:
                     self.terminal.used = True
             case ["failed", number, subject]:

@@ -8,6 +8,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from marathon.disk.files import read_regular
+
 _CLOCK_GRAIN = 0.02  # file times come from a coarser clock than ours
 _LONGEST_LOOK = 20_000
 _MOST_FILES = 200
@@ -36,21 +38,27 @@ UNKNOWN = Changes(moved=True)
 
 def changes_since(project: Path, moment: float, task: Path) -> Changes:
     """What is newer than the moment; of the task's own folder only the artifacts that lie openly in it."""
-    since = moment - _CLOCK_GRAIN
-    found = _in_repository(project, since, task) if _in_git(project) else None
-    moved, paths = found if found is not None else _walked(project, since, task)
-    digests = {path: _digest(path) for path in sorted({*paths, *_artifacts(task, since)})[:_MOST_FILES]}
+    # Names of files are plain strings here: this runs between any two sessions, and may meet many of them.
+    top, own, since = str(project), str(task), moment - _CLOCK_GRAIN
+    found = _in_repository(top, since, own) if _in_git(top) else None
+    moved, paths = found if found is not None else _walked(top, since, own)
+    digests = {path: _digest(path) for path in sorted({*paths, *_artifacts(own, since)})[:_MOST_FILES]}
     gone = any(digests.get(path) is None for path in paths)
-    files = [(_shown(path, project), digest) for path, digest in digests.items() if digest]
+    files = [(_shown(path, top), digest) for path, digest in digests.items() if digest]
     return Changes(moved or gone, tuple(files))
 
 
-def _in_git(project: Path) -> bool:
+def _in_git(project: str) -> bool:
     """Far quicker than asking git, where there is none."""
-    return "GIT_DIR" in os.environ or any((folder / ".git").exists() for folder in (project, *project.parents))
+    if "GIT_DIR" in os.environ:
+        return True
+    folder = project
+    while not (found := os.path.exists(os.path.join(folder, ".git"))) and folder != os.path.dirname(folder):
+        folder = os.path.dirname(folder)
+    return found
 
 
-def _in_repository(project: Path, since: float, task: Path) -> tuple[bool, list[Path]] | None:
+def _in_repository(project: str, since: float, task: str) -> tuple[bool, list[str]] | None:
     """Only lists names: a `status` or a `log` would start whatever programs the repository's configuration names."""
     git = _git(project, "rev-parse", "--absolute-git-dir", "--show-toplevel")
     names = _git(
@@ -59,17 +67,17 @@ def _in_repository(project: Path, since: float, task: Path) -> tuple[bool, list[
     if git is None or names is None:
         return None
     git_dir, top = git.decode(errors="surrogateescape").splitlines()[:2]
-    heads = [Path(git_dir, name) for name in ("HEAD", "logs/HEAD")]
-    committed = any(head.exists() and _mtime(head) >= since for head in heads)
-    paths = {Path(top, os.fsdecode(name)) for name in names.split(b"\0") if name}
-    newer = [path for path in paths if not path.is_relative_to(task) and _mtime(path) >= since]
+    heads = [os.path.join(git_dir, name) for name in ("HEAD", "logs/HEAD")]
+    committed = any(os.path.exists(head) and _mtime(head) >= since for head in heads)
+    paths = {os.path.join(top, os.fsdecode(name)) for name in names.split(b"\0") if name}
+    newer = [path for path in paths if not path.startswith(f"{task}/") and _mtime(path) >= since]
     return committed, newer
 
 
-def _git(folder: Path, *args: str) -> bytes | None:
+def _git(folder: str, *args: str) -> bytes | None:
     try:
         done = subprocess.run(
-            ["git", "-C", str(folder), *args],
+            ["git", "-C", folder, *args],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=20,
@@ -81,20 +89,21 @@ def _git(folder: Path, *args: str) -> bytes | None:
     return done.stdout
 
 
-def _mtime(path: Path) -> float:
+def _mtime(path: str) -> float:
     """When the file, or where it is gone the nearest folder left of it, last changed."""
-    for candidate in (path, *path.parents):
+    while True:
         try:
-            return candidate.lstat().st_mtime
+            return os.lstat(path).st_mtime
         except OSError:
-            continue
-    return 0.0
+            if path == os.path.dirname(path):
+                return 0.0
+            path = os.path.dirname(path)
 
 
-def _walked(project: Path, since: float, leave_out: Path) -> tuple[bool, list[Path]]:
+def _walked(project: str, since: float, skipped: str) -> tuple[bool, list[str]]:
     looked, changed = 0, False
-    newer: list[Path] = []
-    folders, skipped = [str(project)], str(leave_out)
+    newer: list[str] = []
+    folders = [project]
     while folders:
         folder = folders.pop()
         changed = changed or os.stat(folder).st_mtime >= since
@@ -104,15 +113,15 @@ def _walked(project: Path, since: float, leave_out: Path) -> tuple[bool, list[Pa
                 return True, newer
             if not entry.is_dir(follow_symlinks=False):
                 if entry.stat(follow_symlinks=False).st_mtime >= since:
-                    newer.append(Path(entry.path))
+                    newer.append(entry.path)
             elif entry.name not in _SKIPPED and entry.path != skipped:
                 folders.append(entry.path)
     return changed or bool(newer), newer
 
 
-def _artifacts(task: Path, since: float) -> list[Path]:
-    found = [entry for entry in _entries(str(task)) if not entry.name.startswith((".", "STATE.json"))]
-    return [Path(entry.path) for entry in found if entry.stat(follow_symlinks=False).st_mtime >= since]
+def _artifacts(task: str, since: float) -> list[str]:
+    found = [entry for entry in _entries(task) if not entry.name.startswith((".", "STATE.json"))]
+    return [entry.path for entry in found if entry.stat(follow_symlinks=False).st_mtime >= since]
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
@@ -124,15 +133,15 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
         return []
 
 
-def _digest(path: Path) -> str | None:
+def _digest(path: str) -> str | None:
     """Of a file that can be read and is not huge."""
     try:
-        if path.is_symlink() or not path.is_file() or path.stat().st_size > _LARGEST_FILE:
-            return None
-        return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+        data = read_regular(path, _LARGEST_FILE)
     except OSError:
         return None
+    return hashlib.sha256(data).hexdigest()[:16] if data is not None and len(data) <= _LARGEST_FILE else None
 
 
-def _shown(path: Path, project: Path) -> str:
-    return os.fsencode(os.path.relpath(path, project)).decode("utf-8", "replace")
+def _shown(path: str, project: str) -> str:
+    below = path.removeprefix(f"{project}/")
+    return os.fsencode(below if below != path else os.path.relpath(path, project)).decode("utf-8", "replace")

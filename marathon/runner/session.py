@@ -22,7 +22,7 @@ from marathon.core.steps import RunSession
 from marathon.core.text import clean, steps_line
 from marathon.core.usage import Usage
 from marathon.core.workflow import Phase
-from marathon.disk.files import write_atomic
+from marathon.disk.files import write_new
 from marathon.disk.mailbox import Mailbox
 from marathon.errors import TaskInvalid
 from marathon.process.worktree import UNKNOWN, Changes, changes_since
@@ -50,9 +50,10 @@ def update_state(shop: Workshop, phase: str, iteration: int, *, forget: Sequence
     except StateInvalid as error:
         _set_aside(shop, clean(str(error)))
         state = None
-    state = state or TaskState(state="running", phase=phase)
-    state = state.without(forget).written(shop.clock(), phase=phase, iteration=iteration, **changes)
-    shop.task.write_state(state)
+    before = state or TaskState(state="running", phase=phase)
+    after = before.without(forget).written(shop.clock(), phase=phase, iteration=iteration, **changes)
+    # Where it proposes the same as what a power cut may bring back, it need not survive one.
+    shop.task.write_state(after, durable=state is None or state.proposes != after.proposes)
 
 
 def run_session(shop: Workshop, progress: Progress, step: RunSession) -> Progress:
@@ -64,13 +65,13 @@ def run_session(shop: Workshop, progress: Progress, step: RunSession) -> Progres
     now = shop.clock()
     log = str(task.runs.session_path(progress.run, "events", iteration, "jsonl"))
     task.runs.drop_old_events(progress.run, iteration, shop.keep_events)
-    shop.mailbox.write(mail(shop, phase.id, iteration, progress, now, log))
+    shop.mailbox.prepare(mail(shop, phase.id, iteration, progress, now, log))
     # Verdicts are of the round they were given in; a new one judges anew.
     forget = () if progress.in_round else ("criteriaStatus", "criteriaEvidence")
     update_state(shop, phase.id, iteration, forget=forget, state="running", note=None)
     prompt = task.runs.session_path(progress.run, "prompts", iteration, "md")
     text = build_prompt(briefing(shop, progress, step, iteration, human, bool(human_mark.size)))
-    write_atomic(prompt, text.encode("utf-8", "replace"), durable=False)
+    write_new(prompt, text.encode("utf-8", "replace"))
     for _, warning in step.warnings:
         shop.emit(Told(warning, "warning"))
     progress = shop.record(
@@ -189,11 +190,11 @@ def _host(shop: Workshop, progress: Progress, phase: str, prompt: Path) -> Host:
 
 def _read_proposal(shop: Workshop, progress: Progress, phase: Phase) -> tuple[Proposal | None, str | None]:
     """What STATE.json proposes; an invalid one is kept aside and the last good state put in its place."""
-    known = [*phase_ids(shop.definitions, progress.workflow), DONE]
     reason = "it was removed"
     try:
         state = shop.task.read_state()
         if state is not None:
+            known = [*phase_ids(shop.definitions, progress.workflow), DONE] if state.phase != phase.id else [phase.id]
             if state.phase in known:
                 return Proposal(state=state.state, phase=state.phase, note=_text(state.note)), None
             reason = f"field phase: {clean(state.phase)[:60]!r} is not one of {', '.join(known)}"
