@@ -1,7 +1,6 @@
 """The guardian's own program: runs beside the runner, starts one agent after the other and watches over each.
 
-It imports little, because a small process forks fast. And it forks ahead: while the runner writes down how a session
-went, a recruit is made that waits to become the next agent.
+It imports little, because the first agent waits for it.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import fcntl
 import gc
 import marshal
 import os
-import select
 import signal
 import socket
 from contextlib import ExitStack, suppress
@@ -19,7 +17,7 @@ from contextlib import ExitStack, suppress
 from marathon.process import kernel
 from marathon.process.guardian import Guardian
 from marathon.process.signals import Signals
-from marathon.process.terminal import Terminal, blocked
+from marathon.process.terminal import Terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +51,7 @@ def guard(*, on_terminal: bool, stay: bool) -> NoReturn:
         with socket.socket(fileno=0) as control, Signals(listened) as signals:
             signal.pthread_sigmask(signal.SIG_SETMASK, _DEAF_TO.difference(listened))
             while _serve(control, signals, on_terminal) and stay:
-                os.sched_yield()  # to the runner, which has just been told and waits for this processor
+                pass
     finally:
         os._exit(0)
 
@@ -71,142 +69,95 @@ def _be_as_if_just_born() -> None:
 
 def _serve(control: socket.socket, signals: Signals, on_terminal: bool) -> bool:
     """One agent, from the order to start it until its tree is gone; False if there is to be no next one."""
-    try:
-        recruit, link = _recruit(control, own_session=not on_terminal)
-        if not on_terminal:
-            _wait_until_closed(link)  # by exec, or by its end: woken once, with all it has said
-        taken, inherited = _receive(link)
-    except OSError as error:
-        control.send(b"failed %d program" % (error.errno or 0))
-        return False
-    with link, ExitStack() as until_the_end:
-        if taken != b"taken":
-            os.waitpid(recruit, 0)
-            if taken:
-                control.send(b"failed " + taken)
-            return taken != b""
-        for fd in inherited:
-            until_the_end.callback(os.close, fd)
+    with ExitStack() as until_the_end:
+        try:
+            files = _next_order(control)
+        except OSError as error:
+            control.send(b"failed %d program" % (error.errno or 0))
+            return False
+        if not files:
+            return False
         signals.take()
-        terminal = Terminal() if on_terminal else None
-        if terminal:
-            until_the_end.callback(terminal.close)
-            _step_forward(recruit, terminal)
-            link.send(b"go")
-        if failure := link.recv(64):
-            os.waitpid(recruit, 0)
+        terminal = _terminal_for_our_group(until_the_end) if on_terminal else None
+        agent, failure = _start(files, until_the_end, os.getpgrp() if on_terminal else None)
+        if failure:
             control.send(b"failed " + failure)
             return True
-        control.send(b"started %d" % recruit)
-        guardian = Guardian(recruit, control, signals, terminal)
+        control.send(b"started %d" % agent)
+        guardian = Guardian(agent, control, signals, terminal)
         guardian.keep_watch()
     return guardian.sign_off()  # only now, when we hold nothing of the agent's any more
 
 
-def _wait_until_closed(link: socket.socket) -> None:
-    closed = select.poll()
-    closed.register(link, 0)
-    closed.poll()
+def _next_order(control: socket.socket) -> list[int]:
+    """Its files: the letter that says what to start, stdin, stdout, stderr, and what else the agent is to have.
+    None if the runner is gone."""
+    message, files = b"none", list[int]()
+    while message not in (b"start", b""):  # any other crossed with the end of the tree it was meant for
+        message, files, flags, _ = socket.recv_fds(control, 64, _MOST_FILES)
+        for fd in files:
+            os.set_inheritable(fd, False)
+        if flags & socket.MSG_CTRUNC:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    return files
 
 
-def _step_forward(agent: int, terminal: Terminal) -> None:
-    """In the agent's group we hear the Ctrl+C that the terminal sends to it. All of this before the program begins:
-    there is no moment in which it lacks the terminal, and no Ctrl+C that we miss."""
-    os.setpgid(agent, agent)
-    os.setpgid(0, agent)
-    terminal.give(agent)
+def _terminal_for_our_group(until_the_end: ExitStack) -> Terminal:
+    """The agent is born into our group: it never lacks the terminal, and there is no Ctrl+C that we miss."""
+    terminal = Terminal()
+    until_the_end.callback(terminal.close)
+    terminal.give(os.getpgrp())
     terminal.used = True
+    return terminal
 
 
-def _receive(link: socket.socket) -> tuple[bytes, list[int]]:
-    message, files, flags, _ = socket.recv_fds(link, 64, _MOST_FILES)
-    for fd in files:
-        os.set_inheritable(fd, False)
-    if flags & socket.MSG_CTRUNC:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-    return message, files
+def _start(files: list[int], until_the_end: ExitStack, group: int | None) -> tuple[int, bytes]:
+    """The agent's pid, or why there is none: an error number, and what it is about."""
+    with ExitStack() as until_it_runs:
+        # It is killed if we are: when the last end of a pipe is closed, the kernel signals the owner of the other.
+        leash, our_end = os.pipe()
+        for stack, fds in (until_it_runs, (leash, *files[:4])), (until_the_end, (our_end, *files[4:])):
+            for fd in fds:
+                stack.callback(os.close, fd)
+        letter, *stdio = files[:4]
+        paths, argv, cwd, env, numbers = marshal.loads(os.pread(letter, os.fstat(letter).st_size, 0))
+        places = {**dict(zip(numbers, files[4:], strict=True)), **dict(enumerate(stdio))}
+        places[max(places) + 1] = leash
+        try:
+            os.chdir(cwd)
+        except OSError as error:
+            return 0, b"%d cwd" % (error.errno or 0)
+        agent, number = _spawn(paths, argv, env, _apart(places, until_it_runs), group)
+        if not agent:
+            return 0, b"%d program" % number
+        fcntl.fcntl(leash, fcntl.F_SETOWN, agent)
+        fcntl.fcntl(leash, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(leash, fcntl.F_SETFL, os.O_ASYNC)
+        return agent, b""
 
 
-# The recruit
+def _apart(places: dict[int, int], until_it_runs: ExitStack) -> dict[int, int]:
+    """The same files, from numbers that are nobody's place."""
+    apart = {}
+    for number, fd in places.items():
+        apart[number] = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, max(places) + 1)
+        until_it_runs.callback(os.close, apart[number])
+    return apart
 
 
-def _recruit(control: socket.socket, *, own_session: bool) -> tuple[int, socket.socket]:
-    """A copy of us that hears the next order and becomes the agent; its pid, and our link to it."""
-    guardian = os.getpid()
-    link, far_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with far_end, blocked(*_FROM_TERMINAL):
-        pid = os.fork()
-        if pid == 0:
-            link.close()
-            _be_recruit(control, far_end, guardian, own_session)
-    return pid, link
-
-
-def _be_recruit(control: socket.socket, link: socket.socket, guardian: int, own_session: bool) -> NoReturn:
-    try:
-        kernel.die_with_parent(signal.SIGKILL)
-        if os.getppid() != guardian:  # it died before we could ask for that
-            os._exit(127)
-        if own_session:
-            os.setsid()
-        # But not of SIGTSTP: stopped before exec we could not say that we never got there. Exec resets it.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        _practise()
-        order, files = b"none", [-1]
-        while order not in (b"start", b""):  # any other crossed with the end of the tree it was meant for
-            order, files = _receive(control)
-        if order:
-            letter, *files = files
-            socket.send_fds(link, [b"taken"], files[3:])
-            if not own_session:
-                link.recv(64)
-            paths, argv, cwd, env, inherited = marshal.loads(os.pread(letter, os.fstat(letter).st_size, 0))
-            places = {**dict(zip(inherited, files[3:], strict=True)), **dict(enumerate(files[:3]))}
-            report = _put_in_place(places, link.fileno())
-            os.write(report, _become_agent(paths, argv, cwd, env))
-    except OSError as error:
-        link.send(b"%d program" % (error.errno or 0))
-    finally:
-        os._exit(127)
-
-
-def _practise() -> None:
-    """All that an order takes, once on nothing: what a fork shares is copied where it is touched first, and that is
-    better done while nobody waits. What it opens, exec closes."""
-    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with here, there:
-        socket.send_fds(there, [b"start"], [os.memfd_create("order")])
-        _, (letter,) = _receive(here)
-        os.pwrite(letter, marshal.dumps(([], ["-"], "", dict(os.environ), ())), 0)
-        _, argv, _, env, _ = marshal.loads(os.pread(letter, os.fstat(letter).st_size, 0))
-        _put_in_place({letter: letter}, here.fileno())
-        with suppress(OSError):
-            os.execve("/", argv, env)  # which nobody can
-        os.close(letter)
-
-
-def _put_in_place(files: dict[int, int], report: int) -> int:
-    """Give the files their numbers, all others are closed by exec; returns where to report to."""
-    free = max(files) + 1
-    report = fcntl.fcntl(report, fcntl.F_DUPFD_CLOEXEC, free)
-    for number, fd in [(number, fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, free)) for number, fd in files.items()]:
-        os.dup2(fd, number)
-    return report
-
-
-def _become_agent(paths: list[str], argv: list[str], cwd: str, env: dict[str, str]) -> bytes:
-    """Run the first of the paths that can be run. Returns only if there is none: the first reason."""
+def _spawn(
+    paths: list[str], argv: list[str], env: dict[str, str], files: dict[int, int], group: int | None
+) -> tuple[int, int]:
+    """Run the first of the paths that can be run, in this group or in a session of its own; its pid, or 0 and the first
+    reason why none could."""
     reasons = []
-    try:
-        os.chdir(cwd)
-    except OSError as error:
-        return b"%d cwd" % (error.errno or 0)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in files.items()]
+    where = {"setsid": True} if group is None else {"setpgroup": group}
     for path in paths:
         try:
-            os.execve(path, argv, env)
+            return os.posix_spawn(path, argv, env, file_actions=actions, setsigmask=(), **where), 0
         except OSError as error:
             reasons.append(error.errno or 0)
-        except Exception:  # words or an environment that cannot be passed on
+        except ValueError:  # words or an environment that cannot be passed on
             reasons.append(errno.EINVAL)
-    return b"%d program" % reasons[0]
+    return 0, reasons[0]

@@ -28,6 +28,7 @@ _LOOKS_AFTER_CTRL_Z = 20
 class Guardian:
     def __init__(self, agent: int, control: socket.socket, signals: Signals, terminal: Terminal | None) -> None:
         self._agent = agent
+        self._group = os.getpgrp() if terminal else agent
         self._agent_alive = True
         self._control = control
         self._runner_alive = True
@@ -52,7 +53,7 @@ class Guardian:
                 if not self._runner_alive and self._control.fileno() in selector.get_map():
                     selector.unregister(self._control)
         if not self._runner_alive and self._terminal:
-            self._terminal.repair_after(self._agent)
+            self._terminal.repair_after(self._group)
         self._left = left
 
     def sign_off(self) -> bool:
@@ -146,8 +147,8 @@ class Guardian:
         """Only the agent and its group: it gets the chance to end its own children in its own way."""
         if self._agent_alive:
             with contextlib.suppress(OSError):
-                os.killpg(self._agent, signum)
-                os.killpg(self._agent, signal.SIGCONT)
+                os.killpg(self._group, signum)
+                os.killpg(self._group, signal.SIGCONT)
         self._thaw()
 
     def _term_all(self) -> None:
@@ -201,7 +202,7 @@ class Guardian:
     def _thaw(self) -> None:
         if self._agent_alive:
             with contextlib.suppress(OSError):
-                os.killpg(self._agent, signal.SIGCONT)
+                os.killpg(self._group, signal.SIGCONT)
         for process in self._frozen or ():
             tree.send(process, signal.SIGCONT)
         self._frozen = None

@@ -184,6 +184,10 @@ class Watch:
         with contextlib.suppress(ChildProcessError):
             if os.waitid(os.P_PID, guardian, os.WSTOPPED | os.WNOHANG):
                 os.kill(guardian, signal.SIGCONT)
+        if self.terminal and not self.agent:
+            # A Ctrl+Z may catch the agent just before its program begins, and the guardian waits for that.
+            with contextlib.suppress(OSError):
+                os.killpg(guardian, signal.SIGCONT)
 
     def _hear_signals(self) -> None:
         for signum in self.signals.take():
@@ -233,9 +237,9 @@ class Watch:
             self._hand_over()
 
     def _can_have_it(self) -> bool:
-        return self.terminal is not None and self.terminal.belongs_to(os.getpgrp(), self.agent)
+        return self.terminal is not None and self.terminal.belongs_to(os.getpgrp(), self.launched.guardian)
 
     def _hand_over(self) -> None:
         if self.terminal:
-            self.terminal.give(self.agent)
+            self.terminal.give(self.launched.guardian)
         self._tell("resume")

@@ -24,6 +24,7 @@ from marathon.process.signals import Signals
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 30.0
+OF_THE_C_LIBRARY = 1 << 31 | 1 << 32  # two signals of its own that posix_spawn leaves ignored
 
 
 def until(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:

@@ -6,12 +6,13 @@ import os
 import shlex
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from marathon.process.terminal import RESET
-from tests.process.driver import ROOT, Log, Pty, alive, environment, harness, on_pty, shell, until
+from tests.process.driver import PATIENCE, ROOT, Log, Pty, alive, environment, harness, on_pty, shell, until
 
 TUI = (sys.executable, str(ROOT / "tests" / "process" / "tui.py"))
 COOKED = ("sh", "-c", "trap 'echo caught' INT; echo '<on>'; while :; do read line && echo \"<$line>\"; done")
@@ -48,7 +49,7 @@ def type_in(terminal: Pty, argv: list[str]) -> None:
 def test_the_agent_has_the_terminal_and_gives_it_back(log: Log) -> None:
     with on_pty(harness(log.path, *TUI, terminal=True)) as terminal:
         agent = start_tui(terminal)
-        assert terminal.foreground() == agent
+        assert terminal.foreground() == os.getpgid(agent) != os.getpgid(terminal.pid)
         terminal.send(b"\x03a")
         terminal.expect(b"<key 03><key 61>")
         terminal.send(b"q")
@@ -63,6 +64,18 @@ def test_a_program_that_cannot_start_leaves_no_trace_on_the_terminal(log: Log) -
         output = terminal.expect(b"StartFailed: [Errno 2] No such file or directory: 'no-such-program'")
         assert terminal.wait() == 1
         assert b"\x1b" not in output
+
+
+def test_ctrl_z_before_the_program_has_begun_holds_nobody_up(log: Log) -> None:
+    """Each try may be stopped between vfork and exec, and the guardian with it."""
+    script = 'PATH=$(yes /nowhere | head -5000 | paste -sd:) exec "$@"'
+    argv = ["/bin/sh", "-c", script, "sh", *harness(log.path, "no-such-program", terminal=True)]
+    with on_pty(argv) as terminal:
+        deadline = time.monotonic() + PATIENCE
+        while terminal.poll() is None and time.monotonic() < deadline:
+            terminal.send(b"\x1a")
+            time.sleep(0.01)
+        assert terminal.wait() == 1
 
 
 def test_without_a_terminal_nothing_is_started(log: Log) -> None:
