@@ -109,6 +109,7 @@ def _marathon(order: Order, signals: Signals, emit: Sink, cleanup: contextlib.Ex
         stop_now=stops.now,
         lock_fd=lock.fd,
         timeout=order.limits.session_timeout,
+        environ=dict(os.environ),
         attended=asked,
         keep_events=order.keep_events,
     )

@@ -165,7 +165,7 @@ def _read_all(fd: int, expected: int, limit: float) -> bytes:
     return data
 
 
-def mark_of(path: Path) -> str | None:
+def mark_of(path: Path | str) -> str | None:
     """What tells whether a file was written again: identity, size and time; None if there is none or it is empty."""
     try:
         found = os.stat(path)

@@ -130,9 +130,8 @@ class Task:
 
     def output_mark(self, name: str | None) -> str | None:
         """The mark of an output file; a link out of the task directory does not count as one."""
-        if name is None or _leads_out(self.folder, str(self.folder / name)):
-            return None
-        return mark_of(self.folder / name)
+        path = os.path.join(self.folder, name or "")
+        return None if name is None or _leads_out(self.folder, path) else mark_of(path)
 
     def artifacts_mark(self) -> str:
         """Changes when something comes, goes or grows in the task directory; the runner's own and STATE.json aside."""
@@ -203,7 +202,7 @@ class Task:
             self.runs.save_round(run, phase, number, self.folder / output)
 
     def exists(self) -> bool:
-        return self.folder.is_dir()
+        return os.path.isdir(self.folder)
 
 
 def create_task(folder: Path, files: Iterable[tuple[str, bytes]]) -> None:

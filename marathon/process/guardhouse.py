@@ -12,7 +12,7 @@ import marshal
 import os
 import signal
 import socket
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 
 from marathon.process import kernel
 from marathon.process.guardian import Guardian
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 _MOST_FILES = 253  # that the kernel lets one message carry
+_INHERITED = 4  # the first of an order's files that the agent gets beside stdin, stdout and stderr
 _FROM_TERMINAL = (signal.SIGINT, signal.SIGTSTP)
 # What somebody might send us. Blocked, because what we ignore the agent would ignore too.
 _DEAF_TO = {
@@ -69,24 +70,29 @@ def _be_as_if_just_born() -> None:
 
 def _serve(control: socket.socket, signals: Signals, on_terminal: bool) -> bool:
     """One agent, from the order to start it until its tree is gone; False if there is to be no next one."""
-    with ExitStack() as until_the_end:
-        try:
-            files = _next_order(control)
-        except OSError as error:
-            control.send(b"failed %d program" % (error.errno or 0))
-            return False
-        if not files:
-            return False
-        signals.take()
-        terminal = _terminal_for_our_group(until_the_end) if on_terminal else None
-        agent, failure = _start(files, until_the_end, os.getpgrp() if on_terminal else None)
-        if failure:
-            control.send(b"failed " + failure)
-            return True
+    try:
+        files = _next_order(control)
+    except OSError as error:
+        control.send(b"failed %d program" % (error.errno or 0))
+        return False
+    if not files:
+        return False
+    signals.take()
+    terminal = _terminal_for_our_group() if on_terminal else None
+    # It is killed if we are: when the last end of a pipe is closed, the kernel signals the owner of the other.
+    leash, our_end = os.pipe()
+    agent, failure = _start(files, leash, os.getpgrp() if on_terminal else None)
+    _close(leash, *files[:_INHERITED])
+    if agent:
         control.send(b"started %d" % agent)
         guardian = Guardian(agent, control, signals, terminal)
         guardian.keep_watch()
-    return guardian.sign_off()  # only now, when we hold nothing of the agent's any more
+    _close(our_end, *files[_INHERITED:])
+    if terminal:
+        terminal.close()
+    if failure:
+        control.send(b"failed " + failure)
+    return not agent or guardian.sign_off()  # only now, when we hold nothing of the agent's any more
 
 
 def _next_order(control: socket.socket) -> list[int]:
@@ -102,56 +108,52 @@ def _next_order(control: socket.socket) -> list[int]:
     return files
 
 
-def _terminal_for_our_group(until_the_end: ExitStack) -> Terminal:
+def _terminal_for_our_group() -> Terminal:
     """The agent is born into our group: it never lacks the terminal, and there is no Ctrl+C that we miss."""
     terminal = Terminal()
-    until_the_end.callback(terminal.close)
     terminal.give(os.getpgrp())
     terminal.used = True
     return terminal
 
 
-def _start(files: list[int], until_the_end: ExitStack, group: int | None) -> tuple[int, bytes]:
+def _start(files: list[int], leash: int, group: int | None) -> tuple[int, bytes]:
     """The agent's pid, or why there is none: an error number, and what it is about."""
-    with ExitStack() as until_it_runs:
-        # It is killed if we are: when the last end of a pipe is closed, the kernel signals the owner of the other.
-        leash, our_end = os.pipe()
-        for stack, fds in (until_it_runs, (leash, *files[:4])), (until_the_end, (our_end, *files[4:])):
-            for fd in fds:
-                stack.callback(os.close, fd)
-        letter, *stdio = files[:4]
-        paths, argv, cwd, env, numbers = marshal.loads(os.pread(letter, os.fstat(letter).st_size, 0))
-        places = {**dict(zip(numbers, files[4:], strict=True)), **dict(enumerate(stdio))}
-        places[max(places) + 1] = leash
-        try:
-            os.chdir(cwd)
-        except OSError as error:
-            return 0, b"%d cwd" % (error.errno or 0)
-        agent, number = _spawn(paths, argv, env, _apart(places, until_it_runs), group)
-        if not agent:
-            return 0, b"%d program" % number
-        fcntl.fcntl(leash, fcntl.F_SETOWN, agent)
-        fcntl.fcntl(leash, fcntl.F_SETSIG, signal.SIGKILL)
-        fcntl.fcntl(leash, fcntl.F_SETFL, os.O_ASYNC)
-        return agent, b""
+    letter, *stdio = files[:_INHERITED]
+    paths, argv, cwd, env, numbers = marshal.loads(os.pread(letter, os.fstat(letter).st_size, 0))
+    places = dict(zip(numbers, files[_INHERITED:], strict=True))
+    places[max((2, *numbers)) + 1] = leash
+    apart = not places.keys().isdisjoint(places.values()) and _apart(places)
+    try:
+        os.chdir(cwd)
+    except OSError as error:
+        return 0, b"%d cwd" % (error.errno or 0)
+    agent, number = _spawn(paths, argv, env, [*enumerate(stdio), *(apart or places).items()], group)
+    _close(*(apart or {}).values())
+    if not agent:
+        return 0, b"%d program" % number
+    fcntl.fcntl(leash, fcntl.F_SETOWN, agent)
+    fcntl.fcntl(leash, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(leash, fcntl.F_SETFL, os.O_ASYNC)
+    return agent, b""
 
 
-def _apart(places: dict[int, int], until_it_runs: ExitStack) -> dict[int, int]:
-    """The same files, from numbers that are nobody's place."""
-    apart = {}
-    for number, fd in places.items():
-        apart[number] = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, max(places) + 1)
-        until_it_runs.callback(os.close, apart[number])
-    return apart
+def _apart(places: dict[int, int]) -> dict[int, int]:
+    """Copies of the files with numbers that are nobody's place."""
+    return {number: fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, max(places) + 1) for number, fd in places.items()}
+
+
+def _close(*fds: int) -> None:
+    for fd in fds:
+        os.close(fd)
 
 
 def _spawn(
-    paths: list[str], argv: list[str], env: dict[str, str], files: dict[int, int], group: int | None
+    paths: list[str], argv: list[str], env: dict[str, str], files: list[tuple[int, int]], group: int | None
 ) -> tuple[int, int]:
     """Run the first of the paths that can be run, in this group or in a session of its own; its pid, or 0 and the first
     reason why none could."""
     reasons = []
-    actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in files.items()]
+    actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in files]
     where = {"setsid": True} if group is None else {"setpgroup": group}
     for path in paths:
         try:

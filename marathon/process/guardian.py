@@ -30,6 +30,7 @@ class Guardian:
         self._agent = agent
         self._group = os.getpgrp() if terminal else agent
         self._agent_alive = True
+        self._ended = ""  # how the agent ended, until the runner is told
         self._control = control
         self._runner_alive = True
         self._signals = signals
@@ -47,6 +48,9 @@ class Guardian:
             selector.register(self._signals.fd, selectors.EVENT_READ, self._hear_signals)
             selector.register(self._control, selectors.EVENT_READ, self._hear_runner)
             while (left := self._reap()) and time.monotonic() < self._kill_at + _GIVE_UP:
+                if self._ended:
+                    self._tell(self._ended)
+                    self._ended = ""
                 self._climb()
                 for key, _ in selector.select(self._until_next_rung()):
                     key.data()
@@ -58,7 +62,7 @@ class Guardian:
 
     def sign_off(self) -> bool:
         """Tell the runner how it ended; True if nothing is left."""
-        self._tell(f"{'left' if self._left else 'gone'} {len(self._swept)}")
+        self._tell(f"{self._ended} {'left' if self._left else 'gone'} {len(self._swept)}")
         return not self._left
 
     def _reap(self) -> bool:
@@ -76,7 +80,7 @@ class Guardian:
     def _agent_changed(self, status: int) -> None:
         if not os.WIFSTOPPED(status):
             self._agent_alive = False
-            self._tell(f"exit {os.waitstatus_to_exitcode(status)}")
+            self._ended = f"exit {os.waitstatus_to_exitcode(status)}"
             self._end_all_within(SWEEP_GRACE)
         elif self._terminal and self._frozen is None:
             self._freeze(os.WSTOPSIG(status))

@@ -115,7 +115,7 @@ class Kept:
         control = self._launched.control
         with contextlib.suppress(OSError):
             control.settimeout(_LEAVE_GRACE)
-            while control.recv(4096).split()[:1] not in ([], [b"gone"], [b"left"]):
+            while (words := control.recv(4096).split()) and not {b"gone", b"left"} & set(words):
                 pass
         self._end(tree_is_gone=False)
 

@@ -138,8 +138,10 @@ class Watch:
                 self._interrupt()
             case ["suspended", signum]:
                 self._suspend(int(signum))
-            case ["exit", status]:
+            case ["exit", status, *more]:
                 self.status = int(status)
+                if more:
+                    self.hear(more)
             case ["gone" | "left" as outcome, swept]:
                 self._swept = int(swept)
                 self.tree_is_gone = outcome == "gone"

@@ -42,7 +42,7 @@ def briefing(
 
 def environment(shop: Workshop, progress: Progress, phase: str, prompt: Path) -> dict[str, str]:
     environ = {
-        **os.environ,
+        **shop.environ,
         "MARATHON_RUNNER_ID": shop.runner,
         "MARATHON_TASK_DIR": str(shop.task.folder),
         "MARATHON_PHASE": phase,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -40,6 +40,7 @@ class Workshop:
     stop_now: Callable[[], bool]
     lock_fd: int
     timeout: float
+    environ: Mapping[str, str]  # what sessions are started with, beside what is said to each
     attended: bool = False
     keep_events: int = 0
     start: Callable[..., Exit] = run

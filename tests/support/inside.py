@@ -124,6 +124,7 @@ def run(place: Place, start: Start) -> Ran:
                 stop_now=stops.now,
                 lock_fd=lock.fd,
                 timeout=0,
+                environ=dict(os.environ),
                 now=place.now,
             )
             verifier = Verifier(shop, ledger, Agreed(place.task.parent / "agreed"), "tool")
