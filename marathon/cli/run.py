@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -121,6 +122,7 @@ def _marathon(order: Order, signals: Signals, emit: Sink, cleanup: contextlib.Ex
     gatekeeper = Gatekeeper(shop, ledger, desk, stops, verifier.agree, order.auto_approve)
     gatekeeper.take_waiting_verdict()  # first: a go-ahead settles what was used before more is added
     _allow(ledger, order)
+    gc.freeze()  # what is here now stays: no need to look through it again and again
     code = _run(Runner(shop, ledger, gatekeeper, verifier, order.limits, stops), order, emit)
     _report(order, ledger, code)
     return code

@@ -28,6 +28,7 @@ GateKind = Literal[
     "checks",  # commands that nobody has agreed to yet, or criteria that became less
     "session",  # the instructions leave so much open that a human looks after every session
 ]
+_ENCODER = json.JSONEncoder(default=vars, ensure_ascii=False)
 Shape = Literal["tool", "colleague", "clarify"]
 Ending = Literal["ended", "crashed", "timeout", "left", "interrupted", "stopped", "lost"]
 Choice = Literal["continue", "redo", "loop", "answer"]
@@ -40,7 +41,7 @@ class _Record:
 
     def to_json(self) -> str:
         """The record as its line in the journal."""
-        return json.dumps(vars(self), default=vars, ensure_ascii=False)
+        return _ENCODER.encode(vars(self))
 
 
 @dataclass(frozen=True, kw_only=True)

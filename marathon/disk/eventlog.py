@@ -12,6 +12,8 @@ from typing import IO
 from marathon.core.events import Event, Output, Raw, SessionBegan, SessionOver, Ticked
 from marathon.disk.files import PRIVATE_FILE, disk_errors
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+
 
 class EventLog:
     """A consumer of events that writes runs/NNN/events/NNN.jsonl."""
@@ -60,7 +62,7 @@ class EventLog:
 
 
 def _stamped(line: Mapping[str, object]) -> str:
-    return json.dumps({"at": round(time.time(), 3), **line}, ensure_ascii=False) + "\n"
+    return _ENCODER.encode({"at": round(time.time(), 3), **line}) + "\n"
 
 
 def _private(path: str, flags: int) -> int:

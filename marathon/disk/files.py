@@ -19,7 +19,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 @contextlib.contextmanager
-def disk_errors(doing: str, path: Path) -> Iterator[None]:
+def disk_errors(doing: str, path: Path | str) -> Iterator[None]:
     """Turn what the operating system says into a sentence that names the file."""
     try:
         yield

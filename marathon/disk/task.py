@@ -52,6 +52,9 @@ class Task:
         self.runs = Runs(self.own)
         self.journal_path = self.own / "journal.jsonl"
         self.lock_path = self.own / "lock"
+        # Joined once: these are looked at between any two sessions.
+        self._state, self._human = folder / STATE, folder / HUMAN
+        self._checks, self._instructions = folder / CHECKS, folder / INSTRUCTIONS
 
     @classmethod
     def open(cls, path: Path) -> Task:
@@ -98,26 +101,26 @@ class Task:
         from marathon.core.state import MAX_BYTES, parse_state
 
         try:
-            data = read_regular(self.folder / STATE, MAX_BYTES)
+            data = read_regular(self._state, MAX_BYTES)
         except OSError as error:
-            link = (self.folder / STATE).is_symlink()
+            link = self._state.is_symlink()
             raise StateInvalid("it is a symlink" if link else (error.strerror or str(error))) from error
         return None if data is None else parse_state(data)
 
     def write_state(self, state: TaskState, *, durable: bool = True) -> None:
-        write_atomic(self.folder / STATE, state.to_bytes(), mode=SHARED_FILE, durable=durable)
+        write_atomic(self._state, state.to_bytes(), mode=SHARED_FILE, durable=durable)
 
     def set_state_aside(self, now: datetime) -> str | None:
         """Keep an invalid STATE.json under a name of its own; returns that name, None if there is no file."""
-        if not os.path.lexists(self.folder / STATE):
+        if not os.path.lexists(self._state):
             return None
         stamp = now.strftime("%Y%m%d-%H%M%S")
         for number in range(1, 10_000):
             name = f"{SET_ASIDE}{stamp}" + (f"-{number}" if number > 1 else "")
             if not os.path.lexists(self.folder / name):
                 break
-        with disk_errors("set aside", self.folder / STATE):
-            os.rename(self.folder / STATE, self.folder / name)
+        with disk_errors("set aside", self._state):
+            os.rename(self._state, self.folder / name)
             sync_directory(self.folder)
         return name
 
@@ -158,26 +161,26 @@ class Task:
 
     def criteria_marks(self) -> tuple[str | None, ...]:
         """Change whenever one of the two does."""
-        return tuple(mark_of(self.folder / name) for name in (CHECKS, INSTRUCTIONS))
+        return mark_of(self._checks), mark_of(self._instructions)
 
     @property
     def asks_in(self) -> str:
         """The file in which a human says what has to be true in the end."""
-        return CHECKS if (self.folder / CHECKS).is_file() else INSTRUCTIONS
+        return CHECKS if self._checks.is_file() else INSTRUCTIONS
 
     def _text(self, name: str) -> str | None:
         """A file of the task's as text; None if it is not there or leads elsewhere."""
-        path = self.folder / name
-        if _leads_out(self.folder, str(path)) or not path.is_file():
+        path = os.path.join(self.folder, name)
+        if _leads_out(self.folder, path) or not os.path.isfile(path):
             return None
-        with disk_errors("read", path), path.open("rb") as file:
+        with disk_errors("read", path), open(path, "rb") as file:
             return file.read(LONGEST_TEXT).decode("utf-8", "replace")
 
     # human.md
 
     def human_text(self) -> bytes:
-        with disk_errors("read", self.folder / HUMAN):
-            return read_regular(self.folder / HUMAN) or b""
+        with disk_errors("read", self._human):
+            return read_regular(self._human) or b""
 
     def new_from_human(self, delivered: HumanMark) -> tuple[str, HumanMark]:
         """What human.md holds beyond what was delivered, and the mark that says all of it was."""
@@ -194,7 +197,7 @@ class Task:
         if block in data:
             return
         before = b"# Human Feedback\n\n" if not data.strip() else (b"\n" if data.endswith(b"\n") else b"\n\n")
-        append_durable(self.folder / HUMAN, before + block, mode=SHARED_FILE)
+        append_durable(self._human, before + block, mode=SHARED_FILE)
 
     def save_round(self, run: int, phase: str, number: int, output: str | None) -> None:
         """Keep what a human is about to review, so that the next round can be compared with it."""
