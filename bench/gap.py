@@ -22,9 +22,9 @@ def measure(scratch: Scratch, counts: Counts) -> list[Row]:
     writes: list[float] = []
     starts: list[float] = []
     for block in range(counts.blocks):
-        runner += _runner_gaps(scratch, f"gap-{block}", counts.sessions)
+        runner += _runner_gaps(_fresh(scratch, f"gap-{block}"), counts.sessions)
         writes += [_durable_write(scratch.project / "durable", 200) for _ in range(counts.writes)]
-        loop += _loop_gaps(scratch, f"loop-{block}", counts.sessions)
+        loop += _loop_gaps(_fresh(scratch, f"loop-{block}"), counts.sessions)
         starts += [seconds_of(scratch, BARE), seconds_of(scratch, BARE)]
     gap, bare, write, start = (1000 * median(seconds) for seconds in (runner, loop, writes, starts))
     own = gap - bare
@@ -35,15 +35,22 @@ def measure(scratch: Scratch, counts: Counts) -> list[Row]:
     ]
 
 
-def _runner_gaps(scratch: Scratch, name: str, sessions: int) -> list[float]:
-    times = scratch.project / f"{name}.times"
-    scratch.run(scratch.chunk_marathon(name, sessions, "chunk.sh", str(times)), LIMIT_REACHED)
+def _fresh(scratch: Scratch, name: str) -> Scratch:
+    """A project of its own for each block: the runner looks through all of it for what a session changed."""
+    project = scratch.project / name
+    project.mkdir()
+    return Scratch(project)
+
+
+def _runner_gaps(scratch: Scratch, sessions: int) -> list[float]:
+    times = scratch.project / "times"
+    scratch.run(scratch.chunk_marathon("task", sessions, "chunk.sh", str(times)), LIMIT_REACHED)
     return _gaps(times, sessions)
 
 
-def _loop_gaps(scratch: Scratch, name: str, sessions: int) -> list[float]:
-    times = scratch.project / f"{name}.times"
-    task = scratch.new_task(name)
+def _loop_gaps(scratch: Scratch, sessions: int) -> list[float]:
+    times = scratch.project / "times"
+    task = scratch.new_task("task")
     loop = 'for ((n = 0; n < $1; n++)); do bash "$2" "$3"; done'
     argv = ["bash", "-c", loop, "loop", str(sessions), str(AGENTS / "chunk.sh"), str(times)]
     scratch.run(argv, MARATHON_TASK_DIR=str(task))

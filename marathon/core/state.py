@@ -37,10 +37,6 @@ class TaskState(BaseModel):
             raise ValueError("it is not an ISO-8601 time") from None
         return value
 
-    @property
-    def proposes(self) -> tuple[str, str, str | None]:
-        return self.state, self.phase, self.note
-
     def written(self, now: datetime, **changes: Any) -> TaskState:
         """The same with some fields changed and stamped now."""
         return self.model_copy(update={"updatedAt": utc(now), **changes})

@@ -107,8 +107,8 @@ class Task:
             raise StateInvalid("it is a symlink" if link else (error.strerror or str(error))) from error
         return None if data is None else parse_state(data)
 
-    def write_state(self, state: TaskState, *, durable: bool = True) -> None:
-        write_atomic(self._state, state.to_bytes(), mode=SHARED_FILE, durable=durable)
+    def write_state(self, state: TaskState) -> None:
+        write_atomic(self._state, state.to_bytes(), mode=SHARED_FILE)
 
     def set_state_aside(self, now: datetime) -> str | None:
         """Keep an invalid STATE.json under a name of its own; returns that name, None if there is no file."""

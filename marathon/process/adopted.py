@@ -17,7 +17,8 @@ class Adopted:
     """Children that were not ours before: we are a subreaper, so orphans of a dead guardian become ours."""
 
     def __init__(self) -> None:
-        self._before = {child.identity for child in tree.children(os.getpid())}
+        strangers = [pid for pid in tree.child_pids(os.getpid()) if pid not in GUARDIANS]
+        self._before = {identity for pid in strangers if (identity := tree.identity(pid))}
         self.ended: set[tuple[int, int]] = set()
         self.statuses: dict[int, int] = {}  # exit codes as of waitstatus_to_exitcode, by pid
 

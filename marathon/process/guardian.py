@@ -44,7 +44,7 @@ class Guardian:
 
     def keep_watch(self) -> None:
         """Until nothing of the tree is left, or what is left cannot be ended."""
-        with selectors.DefaultSelector() as selector:
+        with selectors.PollSelector() as selector:  # which asks the kernel once, not for each file as well
             selector.register(self._signals.fd, selectors.EVENT_READ, self._hear_signals)
             selector.register(self._control, selectors.EVENT_READ, self._hear_runner)
             while (left := self._reap()) and time.monotonic() < self._kill_at + _GIVE_UP:

@@ -64,13 +64,17 @@ def everybody() -> Iterator[Process]:
             yield process
 
 
-def children(pid: int) -> list[Process]:
+def child_pids(pid: int) -> list[int]:
     """Who has this parent, by the kernel's own list where it keeps one: it need not look at everybody."""
     try:
         listed = [_words(f"/proc/{pid}/task/{thread}/children") for thread in os.listdir(f"/proc/{pid}/task")]
     except OSError:
-        return [process for process in everybody() if process.parent == pid]
-    return [process for words in listed for word in words if (process := look(int(word)))]
+        return [process.pid for process in everybody() if process.parent == pid]
+    return [int(word) for words in listed for word in words]
+
+
+def children(pid: int) -> list[Process]:
+    return [process for child in child_pids(pid) if (process := look(child))]
 
 
 def descendants(pid: int) -> list[Process]:

@@ -72,7 +72,7 @@ class Watch:
 
         `arrange` may watch further files; it is called before each look. StartFailed if there never was a tree.
         """
-        with selectors.DefaultSelector() as selector:
+        with selectors.PollSelector() as selector:  # which asks the kernel once, not for each file as well
             self.register(selector, output)
             selector.register(self.signals.fd, selectors.EVENT_READ, self._hear_signals)
             while not self.over and not done():

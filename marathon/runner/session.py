@@ -50,10 +50,9 @@ def update_state(shop: Workshop, phase: str, iteration: int, *, forget: Sequence
     except StateInvalid as error:
         _set_aside(shop, clean(str(error)))
         state = None
-    before = state or TaskState(state="running", phase=phase)
-    after = before.without(forget).written(shop.clock(), phase=phase, iteration=iteration, **changes)
-    # Where it proposes the same as what a power cut may bring back, it need not survive one.
-    shop.task.write_state(after, durable=state is None or state.proposes != after.proposes)
+    state = state or TaskState(state="running", phase=phase)
+    state = state.without(forget).written(shop.clock(), phase=phase, iteration=iteration, **changes)
+    shop.task.write_state(state)
 
 
 def run_session(shop: Workshop, progress: Progress, step: RunSession) -> Progress:
