@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import fcntl
+import functools
 import gc
 import marshal
 import os
@@ -87,11 +88,15 @@ def part(launched: Launched, adopted: Adopted, *, tree_is_gone: bool) -> None:
 
 def _order_for(command: Command) -> bytes:
     cwd, program = os.fspath(command.cwd), command.argv[0]
-    folders = command.env.get("PATH", os.defpath).split(os.pathsep)
-    paths = [program] if "/" in program else [os.path.join(folder, program) for folder in folders]
-    # An exec that fails is slow, so the first that should work. Where none does, all, to say why they failed.
+    paths = _candidates(program, command.env.get("PATH", os.defpath))
+    # Only the first that should work: to try is slow. Where none does, all, to say why they failed.
     works = next((path for path in paths if os.access(os.path.join(cwd, path), os.X_OK)), None)
     return marshal.dumps(([works] if works else paths, list(command.argv), cwd, dict(command.env), command.inherit))
+
+
+@functools.lru_cache(maxsize=16)
+def _candidates(program: str, path: str) -> list[str]:
+    return [program] if "/" in program else [os.path.join(folder, program) for folder in path.split(os.pathsep)]
 
 
 def _send_to_waiting(files: Sequence[int], *, on_terminal: bool) -> Launched | None:
