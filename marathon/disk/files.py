@@ -74,15 +74,17 @@ def overwrite(path: Path, data: bytes) -> None:
     """In place, which is quicker: for a file that nobody else has open. A crash may leave half of it."""
     try:
         fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:  # none yet, or nothing that could be written to
-        write_atomic(path, data, durable=False)
-        return
-    with disk_errors("write", path):
-        try:
+    except OSError:  # there is none yet, or not one that could be written to
+        return write_atomic(path, data, durable=False)
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:  # it may have another name elsewhere
+            return write_atomic(path, data, durable=False)
+        with disk_errors("write", path):
             write_all(fd, data)
             os.ftruncate(fd, len(data))
-        finally:
-            os.close(fd)
+    finally:
+        os.close(fd)
 
 
 def _mode_of(path: Path) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,11 @@ from marathon.disk.files import (
     append_durable,
     make_private_directory,
     mark_of,
+    overwrite,
     read_regular,
     sync_directory,
     write_atomic,
+    write_new,
 )
 from marathon.errors import DiskFailed
 from tests.disk.tools import calls_of, full_after, mode_of, umask
@@ -110,6 +113,53 @@ def test_killed_at_any_change_the_file_is_the_old_or_the_new_one(tmp_path: Path)
             break
     assert found == {b"old"}
     assert path.read_bytes() == b"new"
+
+
+def test_a_new_file_takes_the_place_of_one_that_was_left_half(tmp_path: Path) -> None:
+    path, elsewhere = tmp_path / "file", tmp_path / "elsewhere"
+    elsewhere.write_bytes(b"mine")
+    for left in (lambda: None, lambda: path.write_bytes(b"half"), lambda: path.symlink_to(elsewhere)):
+        path.unlink(missing_ok=True)
+        left()
+        write_new(path, b"whole")
+        assert (path.read_bytes(), path.is_symlink(), mode_of(path)) == (b"whole", False, 0o600)
+    assert elsewhere.read_bytes() == b"mine"
+
+
+def test_a_full_disk_is_said_of_a_new_file_and_of_one_written_in_place(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    for write in (write_new, overwrite):
+        with full_after(2), pytest.raises(DiskFailed, match="file"):
+            write(path, b"whole")
+
+
+def test_in_place_a_file_stays_the_same_one(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    overwrite(path, b"the first")
+    path.chmod(0o640)
+    before = path.stat()
+    for data in (b"shorter", b"quite a bit longer", b""):
+        overwrite(path, data)
+        assert path.read_bytes() == data
+    assert (path.stat().st_ino, path.stat().st_mode) == (before.st_ino, before.st_mode)
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_in_place_nothing_is_written_that_has_another_name(tmp_path: Path) -> None:
+    path, elsewhere = tmp_path / "file", tmp_path / "elsewhere"
+    elsewhere.write_bytes(b"mine")
+    links: list[Callable[[], None]] = [
+        lambda: path.symlink_to(elsewhere),
+        lambda: path.hardlink_to(elsewhere),
+        lambda: os.mkfifo(path),
+    ]
+    for link in links:
+        path.unlink(missing_ok=True)
+        link()
+        overwrite(path, b"new")
+        assert (path.read_bytes(), path.is_symlink()) == (b"new", False)
+    assert elsewhere.read_bytes() == b"mine"
 
 
 def test_appending_adds_and_a_short_write_is_cut_back(tmp_path: Path) -> None:

@@ -1,0 +1,124 @@
+"""What a session changed, seen in real folders and real repositories."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from marathon.process.worktree import Changes, changes_since
+
+LONG_AGO = 1_000_000_000
+
+
+@pytest.fixture(params=["plain", "git", "below git"])
+def project(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A folder with two files and a task, all of long ago."""
+    folder = tmp_path / "project" / ("part" if request.param == "below git" else ".")
+    (folder / "src").mkdir(parents=True)
+    (folder / "task" / ".marathon").mkdir(parents=True)
+    for name in ("README.md", "src/code.py", "task/plan.md", "task/STATE.json"):
+        (folder / name).write_text(f"{name}\n")
+    if request.param != "plain":
+        git(tmp_path / "project", "init", "-q")
+        git(tmp_path / "project", "add", "-A")
+        git(tmp_path / "project", "commit", "-qm", "all")
+    age(tmp_path)
+    return folder
+
+
+def git(folder: Path, *args: str) -> None:
+    who = ("-c", "user.name=n", "-c", "user.email=e")
+    subprocess.run(["git", "-C", folder, *who, *args], check=True, capture_output=True)
+
+
+def age(top: Path) -> None:
+    for folder, folders, names in os.walk(top):
+        for name in (*folders, *names, "."):
+            os.utime(os.path.join(folder, name), (LONG_AGO, LONG_AGO), follow_symlinks=False)
+
+
+def changes(project: Path, act: Callable[[], object]) -> Changes:
+    began = time.time()
+    act()
+    return changes_since(project.resolve(), began, project.resolve() / "task")
+
+
+def names(found: Changes) -> list[str]:
+    return [name for name, _ in found.files]
+
+
+def test_nothing_changed(project: Path) -> None:
+    assert changes(project, lambda: None) == Changes(moved=False)
+
+
+def test_a_file_that_was_written_is_named_by_its_contents(project: Path) -> None:
+    first = changes(project, lambda: (project / "src" / "code.py").write_text("new\n"))
+    again = changes(project, lambda: (project / "src" / "code.py").write_text("new\n"))
+    other = changes(project, lambda: (project / "src" / "code.py").write_text("newer\n"))
+    assert names(first) == ["src/code.py"]
+    assert first.files == again.files != other.files
+
+
+def test_a_new_file_a_name_with_a_line_break_and_one_that_is_no_text(project: Path) -> None:
+    odd = os.fsdecode(b"a\nb \xff")
+    found = changes(project, lambda: [(project / name).write_bytes(b"\0\xff") for name in ("new", odd)])
+    assert names(found) == ["a\nb �", "new"]
+
+
+def test_of_the_task_only_what_lies_openly_in_it(project: Path) -> None:
+    def work() -> None:
+        for name in ("work.md", "STATE.json", "STATE.json.invalid-1", ".marathon/journal.jsonl", ".hidden"):
+            (project / "task" / name).write_text("new\n")
+
+    assert names(changes(project, work)) == ["task/work.md"]
+
+
+def test_a_removed_file_moves_the_project(project: Path) -> None:
+    found = changes(project, (project / "README.md").unlink)
+    assert found.moved
+    assert not found.files
+
+
+def test_a_huge_file_a_link_and_a_pipe_are_not_read(project: Path) -> None:
+    def work() -> None:
+        with (project / "huge").open("wb") as file:
+            file.truncate(2 << 20)
+        (project / "link").symlink_to("README.md")
+        os.mkfifo(project / "pipe")
+
+    found = changes(project, work)
+    assert found.moved
+    assert not found.files
+
+
+@pytest.mark.parametrize("project", ["git", "below git"], indirect=True)
+def test_a_commit_moves_the_project_though_no_file_is_newer(project: Path) -> None:
+    assert changes(project, lambda: git(project, "commit", "-q", "--allow-empty", "-m", "more")).moved
+
+
+@pytest.mark.parametrize("project", ["git", "below git"], indirect=True)
+def test_what_git_ignores_is_no_change(project: Path) -> None:
+    (project / ".gitignore").write_text("*.log\n")
+    age(project)
+    assert names(changes(project, lambda: (project / "out.log").write_text("noise\n"))) == []
+
+
+@pytest.mark.parametrize("project", ["plain"], indirect=True)
+def test_where_there_is_no_git_the_usual_litter_is_no_change(project: Path) -> None:
+    (project / "node_modules").mkdir()
+    age(project)
+    assert not changes(project, lambda: (project / "node_modules" / "x.js").write_text("")).files
+
+
+@pytest.mark.parametrize("project", ["plain"], indirect=True)
+def test_a_task_beside_the_project_is_named_from_there(project: Path, tmp_path: Path) -> None:
+    task = tmp_path / "elsewhere"
+    task.mkdir()
+    began = time.time()
+    (task / "research.md").write_text("found\n")
+    assert names(changes_since(project.resolve(), began, task)) == ["../elsewhere/research.md"]
