@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
+from tempfile import TemporaryFile
 
 ROOT = Path(__file__).resolve().parent.parent
 AGENTS = Path(__file__).resolve().parent / "agents"
@@ -38,17 +39,20 @@ class Scratch:
 
     def run(self, argv: Sequence[str], code: int = 0, **more: str) -> None:
         """A command to its end; another exit code than the one expected is an error."""
-        done = subprocess.run(
-            argv,
-            cwd=self.project,
-            env=self.environment(**more),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
-        if done.returncode != code:
-            raise RuntimeError(f"{' '.join(argv)}: exit {done.returncode}\n{done.stdout.decode(errors='replace')}")
+        with TemporaryFile() as output:  # not a pipe: whoever reads it would disturb what is measured
+            done = subprocess.run(
+                argv,
+                cwd=self.project,
+                env=self.environment(**more),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+            if done.returncode != code:
+                output.seek(0)
+                said = output.read().decode(errors="replace")
+                raise RuntimeError(f"{' '.join(argv)}: exit {done.returncode}\n{said}")
 
     def new_task(self, name: str, state: str | None = None) -> Path:
         task = self.project / name

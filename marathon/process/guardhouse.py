@@ -72,16 +72,16 @@ def _serve(control: socket.socket, signals: Signals, on_terminal: bool) -> bool:
     """One agent, from the order to start it until its tree is gone; False if there is to be no next one."""
     try:
         files = _next_order(control)
+        if not files:
+            return False
+        signals.take()
+        terminal = _terminal_for_our_group() if on_terminal else None
+        # It is killed if we are: when the last end of a pipe is closed, the kernel signals the owner of the other.
+        leash, our_end = os.pipe()
+        agent, failure = _start(files, leash, os.getpgrp() if on_terminal else None)
     except OSError as error:
         control.send(b"failed %d program" % (error.errno or 0))
         return False
-    if not files:
-        return False
-    signals.take()
-    terminal = _terminal_for_our_group() if on_terminal else None
-    # It is killed if we are: when the last end of a pipe is closed, the kernel signals the owner of the other.
-    leash, our_end = os.pipe()
-    agent, failure = _start(files, leash, os.getpgrp() if on_terminal else None)
     _close(leash, *files[:_INHERITED])
     if agent:
         control.send(b"started %d" % agent)
@@ -120,7 +120,7 @@ def _start(files: list[int], leash: int, group: int | None) -> tuple[int, bytes]
     """The agent's pid, or why there is none: an error number, and what it is about."""
     letter, *stdio = files[:_INHERITED]
     paths, argv, cwd, env, numbers = marshal.loads(os.pread(letter, os.fstat(letter).st_size, 0))
-    places = dict(zip(numbers, files[_INHERITED:], strict=True))
+    places = {number: fd for number, fd in zip(numbers, files[_INHERITED:], strict=True) if number > 2}
     places[max((2, *numbers)) + 1] = leash
     apart = not places.keys().isdisjoint(places.values()) and _apart(places)
     try:
