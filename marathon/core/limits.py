@@ -62,6 +62,8 @@ Amounts = tuple[tuple[str, float], ...]
 
 def with_amounts(limits: Limits, *amounts: Amounts) -> Limits:
     """The limits with what was allowed for this task in place of the general; the later amounts count."""
+    if not any(amounts):
+        return limits
     changes = {name: value for some in amounts for name, value in some}
     known = {each.field for each in BUDGETS}
     return replace(limits, **{name: value for name, value in changes.items() if name in known})  # type: ignore[arg-type]

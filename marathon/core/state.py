@@ -49,7 +49,12 @@ class TaskState(BaseModel):
         return TaskState.model_validate({name: value for name, value in self.model_dump().items() if name not in gone})
 
     def to_bytes(self) -> bytes:
-        return (json.dumps(self.model_dump(), indent=2, ensure_ascii=False) + "\n").encode()
+        fields = self.model_dump()
+        if any(isinstance(value, dict | list) for value in fields.values()):
+            return (json.dumps(fields, indent=2, ensure_ascii=False) + "\n").encode()
+        # Looks the same, and takes a fraction of the time.
+        inside = json.dumps(fields, ensure_ascii=False, separators=(",\n  ", ": "))[1:-1]
+        return f"{{\n  {inside}\n}}\n".encode()
 
 
 @functools.lru_cache(maxsize=4)

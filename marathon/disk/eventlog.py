@@ -6,7 +6,6 @@ import json
 import os
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import IO
 
 from marathon.core.events import Event, Output, Raw, SessionBegan, SessionOver, Ticked
@@ -20,13 +19,13 @@ class EventLog:
 
     def __init__(self) -> None:
         self._file: IO[str] | None = None
-        self._path: Path | None = None
+        self._path = ""
         self._first = ""
 
     def __call__(self, event: Event) -> None:
         match event:
             case SessionBegan() if event.log:
-                self._path = Path(event.log)
+                self._path = event.log
                 began = {"event": "began", "phase": event.phase, "iteration": event.iteration, "agent": event.agent}
                 self._first = _stamped(began)
             case Output():
@@ -46,14 +45,14 @@ class EventLog:
         if self._path and self._file:
             with disk_errors("write", self._path):
                 self._file.close()
-        self._path = self._file = None
+        self._path, self._file = "", None
 
     def _line(self, line: str) -> None:
         if self._path:
             with disk_errors("write", self._path):
                 self._opened(self._path).write(line)
 
-    def _opened(self, path: Path) -> IO[str]:
+    def _opened(self, path: str) -> IO[str]:
         """Made only when more comes than the first line: by then the agent is at work, and nobody waits for us."""
         if self._file is None:
             self._file = open(path, "w", encoding="utf-8", opener=_private)  # noqa: SIM115 — closed when it is over

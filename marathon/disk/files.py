@@ -6,9 +6,9 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterator
 from math import inf
 from pathlib import Path
+from types import TracebackType
 
 from marathon.errors import DiskFailed
 
@@ -18,14 +18,23 @@ SHARED_FILE = 0o644
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
-@contextlib.contextmanager
-def disk_errors(doing: str, path: Path | str) -> Iterator[None]:
-    """Turn what the operating system says into a sentence that names the file."""
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise DiskFailed(f"Could not {doing} {path}: {reason}. What was there before is intact.") from error
+class disk_errors:
+    """Turns what the operating system says inside `with` into a sentence that names the file."""
+
+    def __init__(self, doing: str, path: Path | str) -> None:
+        self._doing = doing
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, OSError):
+            reason = error.strerror or str(error)
+            said = f"Could not {self._doing} {self._path}: {reason}. What was there before is intact."
+            raise DiskFailed(said) from error
 
 
 def write_atomic(path: Path, data: bytes, *, mode: int = PRIVATE_FILE, durable: bool = True) -> None:
@@ -56,7 +65,7 @@ def write_atomic(path: Path, data: bytes, *, mode: int = PRIVATE_FILE, durable: 
             sync_directory(folder or ".")
 
 
-def write_new(path: Path, data: bytes) -> None:
+def write_new(path: Path | str, data: bytes) -> None:
     """A file that nobody reads before it is complete; one that an interrupted try left is replaced."""
     with disk_errors("write", path):
         try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -81,7 +80,7 @@ class Journal:
         os.close(self._fd)
 
     def _write(self, before: bytes, record: Record) -> Record:
-        stamped = replace(record, n=self._last + 1, at=utc(self._clock()))
+        stamped = record.stamped(self._last + 1, utc(self._clock()))
         line = before + stamped.to_json().encode("utf-8", "replace") + b"\n"
         with disk_errors("append to", self._path):
             size = os.fstat(self._fd).st_size

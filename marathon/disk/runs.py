@@ -21,12 +21,12 @@ class Runs:
     def folder(self, run: int) -> Path:
         return Path(f"{self._own}/runs/{run:03d}")
 
-    def session_path(self, run: int, kind: str, iteration: int, suffix: str) -> Path:
+    def session_path(self, run: int, kind: str, iteration: int, suffix: str) -> str:
         """runs/001/KIND/001.SUFFIX, its folder made."""
         folder = f"{self._own}/runs/{run:03d}/{kind}"
         if not os.path.isdir(folder):
             make_private_directory(Path(folder))
-        return Path(f"{folder}/{iteration:03d}.{suffix}")
+        return f"{folder}/{iteration:03d}.{suffix}"
 
     def drop_old_events(self, run: int, iteration: int, keep: int) -> None:
         """Make room for this session's log: only the last `keep` of a run stay; 0 keeps all."""

@@ -131,9 +131,10 @@ def _start(files: list[int], leash: int, group: int | None) -> tuple[int, bytes]
     _close(*(apart or {}).values())
     if not agent:
         return 0, b"%d program" % number
-    fcntl.fcntl(leash, fcntl.F_SETOWN, agent)
-    fcntl.fcntl(leash, fcntl.F_SETSIG, signal.SIGKILL)
-    fcntl.fcntl(leash, fcntl.F_SETFL, os.O_ASYNC)
+    with suppress(OSError):  # a kernel that knows no such thing
+        fcntl.fcntl(leash, fcntl.F_SETOWN, agent)
+        fcntl.fcntl(leash, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(leash, fcntl.F_SETFL, os.O_ASYNC)
     return agent, b""
 
 

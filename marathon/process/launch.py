@@ -88,15 +88,20 @@ def part(launched: Launched, adopted: Adopted, *, tree_is_gone: bool) -> None:
 
 def _order_for(command: Command) -> bytes:
     cwd, program = os.fspath(command.cwd), command.argv[0]
-    paths = _candidates(program, command.env.get("PATH", os.defpath))
-    # Only the first that should work: to try is slow. Where none does, all, to say why they failed.
-    works = next((path for path in paths if os.access(os.path.join(cwd, path), os.X_OK)), None)
-    return marshal.dumps(([works] if works else paths, list(command.argv), cwd, dict(command.env), command.inherit))
+    search = command.env.get("PATH", os.defpath)
+    paths = _found(program, search, cwd)
+    if not os.access(os.path.join(cwd, paths[0]), os.X_OK):  # any more
+        _found.cache_clear()
+        paths = _found(program, search, cwd)
+    return marshal.dumps((paths, list(command.argv), cwd, dict(command.env), command.inherit))
 
 
 @functools.lru_cache(maxsize=16)
-def _candidates(program: str, path: str) -> list[str]:
-    return [program] if "/" in program else [os.path.join(folder, program) for folder in path.split(os.pathsep)]
+def _found(program: str, search: str, cwd: str) -> list[str]:
+    """The first that should work: to try is slow. Where none does, all, to say why they failed."""
+    paths = [program] if "/" in program else [os.path.join(folder, program) for folder in search.split(os.pathsep)]
+    works = next((path for path in paths if os.access(os.path.join(cwd, path), os.X_OK)), None)
+    return [works] if works else paths
 
 
 def _send_to_waiting(files: Sequence[int], *, on_terminal: bool) -> Launched | None:

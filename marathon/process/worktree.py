@@ -53,8 +53,8 @@ def _in_git(project: str) -> bool:
     if "GIT_DIR" in os.environ:
         return True
     folder = project
-    while not (found := os.path.exists(os.path.join(folder, ".git"))) and folder != os.path.dirname(folder):
-        folder = os.path.dirname(folder)
+    while not (found := os.path.exists(f"{folder}/.git")) and folder:
+        folder = folder.rpartition("/")[0]
     return found
 
 

@@ -41,8 +41,9 @@ def briefing(
 
 
 def environment(shop: Workshop, progress: Progress, phase: str, prompt: Path) -> dict[str, str]:
-    environ = {
+    return {
         **shop.environ,
+        "PATH": _with_us(shop.environ.get("PATH", os.defpath)),
         "MARATHON_RUNNER_ID": shop.runner,
         "MARATHON_TASK_DIR": str(shop.task.folder),
         "MARATHON_PHASE": phase,
@@ -50,16 +51,14 @@ def environment(shop: Workshop, progress: Progress, phase: str, prompt: Path) ->
         "MARATHON_RUN": str(progress.run),
         "MARATHON_PROMPT_FILE": str(prompt),
     }
-    path = environ.get("PATH", os.defpath)
-    if not _finds_us(path):
-        # Last, so that it brings `pi-marathon wait` and `ask` and shadows nothing.
-        environ["PATH"] = os.pathsep.join((path, str(Path(sys.executable).parent)))
-    return environ
 
 
 @cache
-def _finds_us(path: str) -> bool:
-    return shutil.which("pi-marathon", path=path) is not None
+def _with_us(path: str) -> str:
+    """A search path that finds us: last, so that it brings `pi-marathon wait` and `ask` and shadows nothing."""
+    if shutil.which("pi-marathon", path=path):
+        return path
+    return os.pathsep.join((path, os.path.dirname(sys.executable)))
 
 
 def mail(shop: Workshop, phase: str, iteration: int, progress: Progress, now: datetime, log: str) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def run_session(shop: Workshop, progress: Progress, step: RunSession) -> Progres
     iteration = progress.iteration + 1
     human, human_mark = task.new_from_human(progress.delivered)
     now = shop.clock()
-    log = str(task.runs.session_path(progress.run, "events", iteration, "jsonl"))
+    log = task.runs.session_path(progress.run, "events", iteration, "jsonl")
     task.runs.drop_old_events(progress.run, iteration, shop.keep_events)
     shop.mailbox.prepare(mail(shop, phase.id, iteration, progress, now, log))
     # Verdicts are of the round they were given in; a new one judges anew.
@@ -90,7 +90,7 @@ def run_session(shop: Workshop, progress: Progress, step: RunSession) -> Progres
     kept_log = "" if shop.agent.keeps_log else log
     shop.emit(SessionBegan(progress.run, iteration, phase.id, phase.emoji, shop.agent.name, kept_log))
     before, began = task.artifacts_mark(), time.time()
-    outcome = shop.agent.run(_host(shop, progress, phase.id, prompt))
+    outcome = shop.agent.run(_host(shop, progress, phase.id, Path(prompt)))
     if not task.exists():
         raise TaskInvalid(f"{shop.shown} was removed while the marathon ran. The agent was stopped.")
     changes = changes_since(shop.project, began, task.folder)

@@ -312,7 +312,7 @@ def test_sessions_are_listed_in_their_order_and_garbage_is_passed_over(task: Tas
 
 def test_only_so_many_event_logs_stay(task: Task) -> None:
     for number in range(1, 6):
-        task.runs.session_path(1, "events", number, "jsonl").write_text("")
+        Path(task.runs.session_path(1, "events", number, "jsonl")).write_text("")
     for number in range(1, 6):
         task.runs.drop_old_events(1, number, 2)
         task.runs.drop_old_events(1, number, 0)
