@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 from marathon.core.breakers import Breakers
@@ -60,10 +61,9 @@ BUDGETS = (
 Amounts = tuple[tuple[str, float], ...]
 
 
+@lru_cache(maxsize=8)
 def with_amounts(limits: Limits, *amounts: Amounts) -> Limits:
     """The limits with what was allowed for this task in place of the general; the later amounts count."""
-    if not any(amounts):
-        return limits
     changes = {name: value for some in amounts for name, value in some}
     known = {each.field for each in BUDGETS}
     return replace(limits, **{name: value for name, value in changes.items() if name in known})  # type: ignore[arg-type]

@@ -168,11 +168,11 @@ def read_regular(path: Path | str, limit: int | None = None) -> bytes | None:
 
 def _read_all(fd: int, expected: int, limit: float) -> bytes:
     """To the end of the file, by its size at first: a buffer as large as the limit takes longer than the reading."""
-    data = b""
-    chunk = expected + 1
-    while len(data) < limit and (more := os.read(fd, int(min(chunk, limit - len(data))))):
+    data = os.read(fd, int(min(expected + 1, limit)))
+    if len(data) == expected:
+        return data
+    while len(data) < limit and (more := os.read(fd, int(min(max(expected, 65536), limit - len(data))))):
         data += more
-        chunk = max(chunk, 65536)
     return data
 
 
