@@ -28,7 +28,6 @@ _LOOKS_AFTER_CTRL_Z = 20
 class Guardian:
     def __init__(self, agent: int, control: socket.socket, signals: Signals, terminal: Terminal | None) -> None:
         self._agent = agent
-        self._group = os.getpgrp() if terminal else agent
         self._agent_alive = True
         self._ended = ""  # how the agent ended, until the runner is told
         self._control = control
@@ -57,7 +56,7 @@ class Guardian:
                 if not self._runner_alive and self._control.fileno() in selector.get_map():
                     selector.unregister(self._control)
         if not self._runner_alive and self._terminal:
-            self._terminal.repair_after(self._group)
+            self._terminal.repair_after(os.getpgrp(), self._agent)
         self._left = left
 
     def sign_off(self) -> bool:
@@ -151,8 +150,9 @@ class Guardian:
         """Only the agent and its group: it gets the chance to end its own children in its own way."""
         if self._agent_alive:
             with contextlib.suppress(OSError):
-                os.killpg(self._group, signum)
-                os.killpg(self._group, signal.SIGCONT)
+                group = os.getpgid(self._agent)
+                os.killpg(group, signum)
+                os.killpg(group, signal.SIGCONT)
         self._thaw()
 
     def _term_all(self) -> None:
@@ -206,7 +206,7 @@ class Guardian:
     def _thaw(self) -> None:
         if self._agent_alive:
             with contextlib.suppress(OSError):
-                os.killpg(self._group, signal.SIGCONT)
+                os.killpg(os.getpgid(self._agent), signal.SIGCONT)
         for process in self._frozen or ():
             tree.send(process, signal.SIGCONT)
         self._frozen = None

@@ -104,10 +104,10 @@ class Terminal:
             termios.tcsetattr(self.fd, termios.TCSANOW, self._saved)
             self._reset()
 
-    def repair_after(self, pgid: int) -> None:
-        """The runner is dead: put right what `pgid` left, but not the modes of a shell that has moved on."""
+    def repair_after(self, *groups: int) -> None:
+        """The runner is dead: put right what these left, but not the modes of a shell that has moved on."""
         with blocked(signal.SIGTTOU), contextlib.suppress(*_TROUBLE):
-            if self.belongs_to(pgid):
+            if self.belongs_to(*groups):
                 termios.tcsetattr(self.fd, termios.TCSANOW, self._saved)
             self._reset()
 

@@ -239,9 +239,16 @@ class Watch:
             self._hand_over()
 
     def _can_have_it(self) -> bool:
-        return self.terminal is not None and self.terminal.belongs_to(os.getpgrp(), self.launched.guardian)
+        return self.terminal is not None and self.terminal.belongs_to(os.getpgrp(), self._group())
+
+    def _group(self) -> int:
+        """The agent's: it is born into the guardian's, but may have left it, as shells do."""
+        try:
+            return os.getpgid(self.agent)
+        except OSError:
+            return self.launched.guardian
 
     def _hand_over(self) -> None:
         if self.terminal:
-            self.terminal.give(self.launched.guardian)
+            self.terminal.give(self._group())
         self._tell("resume")

@@ -16,6 +16,15 @@ from tests.process.driver import PATIENCE, ROOT, Log, Pty, alive, environment, h
 
 TUI = (sys.executable, str(ROOT / "tests" / "process" / "tui.py"))
 COOKED = ("sh", "-c", "trap 'echo caught' INT; echo '<on>'; while :; do read line && echo \"<$line>\"; done")
+LIKE_A_SHELL = (
+    sys.executable,
+    "-c",
+    "import os, signal\n"
+    "signal.signal(signal.SIGTTOU, signal.SIG_IGN)\n"
+    "signal.signal(signal.SIGTERM, lambda *_: (print('<bye>', flush=True), os._exit(0)))\n"
+    "os.setpgid(0, 0); os.tcsetpgrp(0, os.getpid()); print('<o' + 'n>', flush=True)\n"
+    "while True: print(f'<{input()}>', flush=True)",
+)
 DEAF = ("sh", "-c", "trap '' INT TERM; echo '<on>'; while :; do sleep 0.1; done")
 
 
@@ -76,6 +85,25 @@ def test_ctrl_z_before_the_program_has_begun_holds_nobody_up(log: Log) -> None:
             terminal.send(b"\x1a")
             time.sleep(0.01)
         assert terminal.wait() == 1
+
+
+def test_an_agent_in_a_group_of_its_own_is_stopped_and_continued_as_any_other(log: Log) -> None:
+    with shell() as terminal:
+        type_in(terminal, harness(log.path, *LIKE_A_SHELL, terminal=True))
+        terminal.expect(b"<on>")
+        group = terminal.foreground()
+        for word in (b"once", b"again"):
+            terminal.send(b"\x1a")
+            to_shell(terminal)
+            terminal.send(b"fg\n")
+            until(lambda: terminal.foreground() == group, "it has the terminal again")
+            terminal.send(word + b"\n")
+            terminal.expect(b"<" + word + b">")
+        terminal.send(b"\x1a")
+        to_shell(terminal)
+        terminal.send(b"kill %1\n")
+        terminal.expect(b"<bye>")
+        assert log.wait("exit")["reason"] == "terminated"
 
 
 def test_without_a_terminal_nothing_is_started(log: Log) -> None:
