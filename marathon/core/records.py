@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, get_args
 
 from marathon.core.criteria import Criterion
 from marathon.core.names import StateName
@@ -38,12 +38,6 @@ Choice = Literal["continue", "redo", "loop", "answer"]
 class _Record:
     n: int = 0
     at: str = ""
-
-    def stamped(self, n: int, at: str) -> Self:
-        """The same with its number and time. Not by `replace`, which builds every field anew."""
-        record = object.__new__(type(self))
-        record.__dict__.update(self.__dict__, n=n, at=at)
-        return record
 
     def to_json(self) -> str:
         """The record as its line in the journal."""

@@ -48,6 +48,13 @@ def _parsed(line: bytes) -> Record | None:
         return None
 
 
+def _stamped(record: Record, n: int, at: str) -> Record:
+    """The same with its number and time. Not by `replace`, which builds every field anew."""
+    stamped = object.__new__(type(record))
+    stamped.__dict__.update(record.__dict__, n=n, at=at)
+    return stamped
+
+
 class Journal:
     """The one writer, for as long as the task's lock is held."""
 
@@ -80,7 +87,7 @@ class Journal:
         os.close(self._fd)
 
     def _write(self, before: bytes, record: Record) -> Record:
-        stamped = record.stamped(self._last + 1, utc(self._clock()))
+        stamped = _stamped(record, self._last + 1, utc(self._clock()))
         line = before + stamped.to_json().encode("utf-8", "replace") + b"\n"
         with disk_errors("append to", self._path):
             size = os.fstat(self._fd).st_size

@@ -15,7 +15,8 @@ from marathon.process import tree
 from tests.process.driver import until
 from tests.support.world import World
 
-# Speaks pi's RPC: every prompt is over at once. With a file `silent` it never answers new_session, else after 0.4 s.
+# Speaks pi's RPC: every prompt is over at once. With a file `silent` it never answers new_session, else after 0.4 s;
+# with a file `last` that is the last thing it does.
 SLOW_PI = """
 import json, os, pathlib, sys, time
 here = pathlib.Path(sys.argv[1])
@@ -37,6 +38,9 @@ for line in sys.stdin:
             time.sleep(0.02)
         time.sleep(0.4)
     say(id=asked["id"], type="response", command=asked["type"], success=True)
+    if (here / "last").exists():
+        (here / "last").unlink()
+        break
     if asked["type"] == "prompt":
         say(type="agent_start")
         say(type="agent_settled")
@@ -103,5 +107,22 @@ def test_a_pi_that_dies_meanwhile_is_followed_by_a_new_one(tmp_path: Path, reque
     process = tree.look(pid)
     assert process is not None
     assert tree.send(process, signal.SIGKILL)
+    assert slow.wait(60) == 4
+    assert len(started(tmp_path)) == 2
+
+
+def test_a_pi_that_dies_with_its_answer_is_followed_by_a_new_one(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """The runner sleeps meanwhile, so that it hears of both at once."""
+    (tmp_path / "silent").touch()
+    slow: subprocess.Popen[str] = request.getfixturevalue("slow")
+    until(lambda: (tmp_path / "asked").exists(), "pi is asked for an empty context")
+    (pid,) = started(tmp_path)
+    slow.send_signal(signal.SIGSTOP)
+    (tmp_path / "last").touch()
+    (tmp_path / "silent").unlink()
+    until(lambda: tree.look(pid) is None, "pi is gone")
+    slow.send_signal(signal.SIGCONT)
     assert slow.wait(60) == 4
     assert len(started(tmp_path)) == 2

@@ -130,7 +130,8 @@ class _Session:
         self._attend(lambda: request in self._run.responses, READY_WITHIN, {})
         response = self._run.responses.get(request, {})
         data = response.get("data")
-        return response.get("success") is True and not (isinstance(data, dict) and data.get("cancelled"))
+        refused = response.get("success") is not True or (isinstance(data, dict) and data.get("cancelled"))
+        return not refused and self.exit is None  # it may have answered and died in one go
 
     def _outcome(self) -> Outcome:
         return replace(self._ending(), seconds=self._seconds, usage=self._run.usage, steered=tuple(self._steered))
