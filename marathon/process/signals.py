@@ -70,7 +70,7 @@ class Signals:
         return taken
 
     def pending(self, *numbers: int) -> bool:
-        return any(number in numbers for number in self._pending)
+        return any(number in self._pending for number in numbers)  # not the other way: a signal may come meanwhile
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:

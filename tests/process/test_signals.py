@@ -6,6 +6,8 @@ import asyncio
 import os
 import select
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -34,6 +36,14 @@ def test_signals_are_taken_in_order_and_once(signals: Signals) -> None:
     assert signals.take() == [signal.SIGTERM, signal.SIGINT, signal.SIGWINCH, signal.SIGHUP]
     assert signals.take() == []
     assert not readable(signals)
+
+
+def test_a_signal_may_come_while_one_is_looked_for(signals: Signals) -> None:
+    resizing = f"import os\nfor _ in range(20_000): os.kill({os.getpid()}, {int(signal.SIGWINCH)})"
+    with subprocess.Popen([sys.executable, "-c", resizing]) as window:
+        while window.poll() is None:
+            assert not signals.pending(signal.SIGTERM)
+    assert signals.pending(signal.SIGWINCH)
 
 
 def test_a_signal_ends_a_select_that_waits(signals: Signals) -> None:
