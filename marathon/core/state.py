@@ -57,7 +57,7 @@ class TaskState(BaseModel):
         return f"{{\n  {inside}\n}}\n".encode()
 
 
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=4)  # the same object for the same bytes: nobody changes what is in it
 def parse_state(data: bytes) -> TaskState:
     """Read the bytes of a STATE.json; StateInvalid says in a few words why they cannot be trusted."""
     if len(data) > MAX_BYTES:

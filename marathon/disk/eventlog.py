@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import IO
 
 from marathon.core.events import Event, Output, Raw, SessionBegan, SessionOver, Ticked
-from marathon.disk.files import PRIVATE_FILE, disk_errors
+from marathon.disk.files import PRIVATE_FILE, disk_errors, make_private_directory
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
@@ -25,6 +27,7 @@ class EventLog:
     def __call__(self, event: Event) -> None:
         match event:
             case SessionBegan() if event.log:
+                self.close()
                 self._path = event.log
                 began = {"event": "began", "phase": event.phase, "iteration": event.iteration, "agent": event.agent}
                 self._first = _stamped(began)
@@ -55,7 +58,10 @@ class EventLog:
     def _opened(self, path: str) -> IO[str]:
         """Made only when more comes than the first line: by then the agent is at work, and nobody waits for us."""
         if self._file is None:
-            self._file = open(path, "w", encoding="utf-8", opener=_private)  # noqa: SIM115 — closed when it is over
+            make_private_directory(Path(path).parent)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)  # whatever the agent may have put there
+            self._file = open(path, "x", encoding="utf-8", opener=_private)  # noqa: SIM115 — closed when it is over
             self._file.write(self._first)
         return self._file
 

@@ -75,6 +75,9 @@ def write_new(path: Path | str, data: bytes) -> None:
             fd = os.open(path, _NEW, PRIVATE_FILE)
         try:
             write_all(fd, data)
+        except OSError:
+            os.unlink(path)
+            raise
         finally:
             os.close(fd)
 
@@ -90,8 +93,8 @@ def overwrite(path: Path, data: bytes) -> None:
         if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:  # it may have another name elsewhere
             return write_atomic(path, data, durable=False)
         with disk_errors("write", path):
+            os.ftruncate(fd, 0)  # first: half of it must not be taken for all of it
             write_all(fd, data)
-            os.ftruncate(fd, len(data))
     finally:
         os.close(fd)
 

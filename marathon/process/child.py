@@ -43,8 +43,8 @@ def run(
             terminal.wait_for_foreground()
             terminal.lent = True
             cleanup.callback(terminal.take_back)
+        adopted = Adopted()
         launched = launch(command, terminal, stay=True)
-        adopted = Adopted()  # after the order is out: nothing can have come to us so soon, and it takes a while
         for fd in launched.streams.values():
             cleanup.callback(os.close, fd)
         output = Output(launched.streams, on_output)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _MOST_FILES = 253  # that the kernel lets one message carry
 _INHERITED = 4  # the first of an order's files that the agent gets beside stdin, stdout and stderr
+_LEASH = 210  # below it, scripts use numbers as they like
 _FROM_TERMINAL = (signal.SIGINT, signal.SIGTSTP)
 # What somebody might send us. Blocked, because what we ignore the agent would ignore too.
 _DEAF_TO = {
@@ -121,7 +122,7 @@ def _start(files: list[int], leash: int, group: int | None) -> tuple[int, bytes]
     letter, *stdio = files[:_INHERITED]
     paths, argv, cwd, env, numbers = marshal.loads(os.pread(letter, os.fstat(letter).st_size, 0))
     places = {number: fd for number, fd in zip(numbers, files[_INHERITED:], strict=True) if number > 2}
-    places[max((2, *numbers)) + 1] = leash
+    places[max((*numbers, min(_LEASH, os.sysconf("SC_OPEN_MAX") - 2))) + 1] = leash
     apart = not places.keys().isdisjoint(places.values()) and _apart(places)
     try:
         os.chdir(cwd)

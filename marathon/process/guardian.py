@@ -23,6 +23,7 @@ _LOOK_AGAIN = 0.05  # for what was born, or changed parents, while we looked
 _GIVE_UP = 1.5  # after the first KILL: what is still there cannot be killed by us
 _STOP_ROUNDS = 5
 _LOOKS_AFTER_CTRL_Z = 20
+_FOLLOW_EVERY = 0.25
 
 
 class Guardian:
@@ -51,12 +52,15 @@ class Guardian:
                     self._tell(self._ended)
                     self._ended = ""
                 self._climb()
+                self._follow_the_agent()
                 for key, _ in selector.select(self._until_next_rung()):
                     key.data()
                 if not self._runner_alive and self._control.fileno() in selector.get_map():
                     selector.unregister(self._control)
         if not self._runner_alive and self._terminal:
             self._terminal.repair_after(os.getpgrp(), self._agent)
+        if os.getpgrp() != os.getpid():
+            os.setpgid(0, 0)  # where the next agent is born
         self._left = left
 
     def sign_off(self) -> bool:
@@ -142,7 +146,24 @@ class Guardian:
             self._ladder.pop(0)[1]()
 
     def _until_next_rung(self) -> float | None:
-        return max(0.0, self._ladder[0][0] - time.monotonic()) if self._ladder else None
+        follow = _FOLLOW_EVERY if self._terminal and self._agent_alive else None
+        if not self._ladder:
+            return follow
+        rung = max(0.0, self._ladder[0][0] - time.monotonic())
+        return rung if follow is None else min(rung, follow)
+
+    # The agent's process group
+
+    def _group(self) -> int:
+        """Its own if it has one; on a terminal it is born into ours."""
+        return self._agent if os.getpgid(self._agent) == self._agent else os.getpgrp()
+
+    def _follow_the_agent(self) -> None:
+        """A shell makes a group of its own; we go with it, to hear the Ctrl+C that the terminal sends there."""
+        if self._terminal and self._agent_alive:
+            with contextlib.suppress(OSError):
+                if self._group() != os.getpgrp():
+                    os.setpgid(0, self._agent)
 
     # The rungs
 
@@ -150,9 +171,8 @@ class Guardian:
         """Only the agent and its group: it gets the chance to end its own children in its own way."""
         if self._agent_alive:
             with contextlib.suppress(OSError):
-                group = os.getpgid(self._agent)
-                os.killpg(group, signum)
-                os.killpg(group, signal.SIGCONT)
+                os.killpg(self._group(), signum)
+                os.killpg(self._group(), signal.SIGCONT)
         self._thaw()
 
     def _term_all(self) -> None:
@@ -206,7 +226,7 @@ class Guardian:
     def _thaw(self) -> None:
         if self._agent_alive:
             with contextlib.suppress(OSError):
-                os.killpg(os.getpgid(self._agent), signal.SIGCONT)
+                os.killpg(self._group(), signal.SIGCONT)
         for process in self._frozen or ():
             tree.send(process, signal.SIGCONT)
         self._frozen = None

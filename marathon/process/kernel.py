@@ -1,4 +1,4 @@
-"""The two Linux process attributes that Python has no function for."""
+"""The Linux process attribute that Python has no function for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import ctypes
 import os
 from functools import cache
 
-_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -24,8 +23,3 @@ def _prctl(option: int, value: int) -> None:
 def become_subreaper() -> None:
     """Orphaned descendants become our children instead of init's."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-
-
-def die_with_parent(signum: int) -> None:
-    """The kernel sends us `signum` when the thread that forked us ends; exec keeps this."""
-    _prctl(_PR_SET_PDEATHSIG, signum)

@@ -87,10 +87,10 @@ def part(launched: Launched, adopted: Adopted, *, tree_is_gone: bool) -> None:
 
 
 def _order_for(command: Command) -> bytes:
-    cwd, program = os.fspath(command.cwd), command.argv[0]
+    cwd, program = os.path.abspath(command.cwd), command.argv[0]
     search = command.env.get("PATH", os.defpath)
     paths = _found(program, search, cwd)
-    if not os.access(os.path.join(cwd, paths[0]), os.X_OK):  # any more
+    if not os.path.exists(os.path.join(cwd, paths[0])):  # any more
         _found.cache_clear()
         paths = _found(program, search, cwd)
     return marshal.dumps((paths, list(command.argv), cwd, dict(command.env), command.inherit))
@@ -98,10 +98,9 @@ def _order_for(command: Command) -> bytes:
 
 @functools.lru_cache(maxsize=16)
 def _found(program: str, search: str, cwd: str) -> list[str]:
-    """The first that should work: to try is slow. Where none does, all, to say why they failed."""
+    """Where it is, by the search path: to try is slow. One place has to stay, to say why it failed."""
     paths = [program] if "/" in program else [os.path.join(folder, program) for folder in search.split(os.pathsep)]
-    works = next((path for path in paths if os.access(os.path.join(cwd, path), os.X_OK)), None)
-    return [works] if works else paths
+    return [path for path in paths if os.path.exists(os.path.join(cwd, path))] or paths[-1:]
 
 
 def _send_to_waiting(files: Sequence[int], *, on_terminal: bool) -> Launched | None:

@@ -244,7 +244,7 @@ class Watch:
     def _group(self) -> int:
         """The agent's: it is born into the guardian's, but may have left it, as shells do."""
         try:
-            return os.getpgid(self.agent)
+            return self.agent if os.getpgid(self.agent) == self.agent else self.launched.guardian
         except OSError:
             return self.launched.guardian
 

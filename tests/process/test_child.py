@@ -44,10 +44,38 @@ def test_a_program_that_may_not_run_is_named(session: Session) -> None:
     assert failed.value.errno == errno.EACCES
 
 
-def test_a_word_that_cannot_be_passed_is_refused(session: Session) -> None:
+@pytest.mark.parametrize("words", [("echo", "nul\0here"), ("ec\0ho",), ("\ud800",)])
+def test_a_word_that_cannot_be_passed_is_refused(session: Session, words: tuple[str, ...]) -> None:
     with pytest.raises(StartFailed) as failed:
-        session.run("echo", "nul\0here")
+        session.run(*words)
     assert failed.value.errno == errno.EINVAL
+
+
+def test_what_cannot_be_run_is_passed_over_on_the_search_path(session: Session) -> None:
+    """A folder of that name, a file that may not run, and a script whose interpreter is gone."""
+    folders = [session.cwd / name for name in ("folder", "forbidden", "gone", "good")]
+    for folder in folders:
+        folder.mkdir()
+    (folders[0] / "program").mkdir()
+    for folder, first, mode in zip(
+        folders[1:], ("/bin/sh", "/nowhere/sh", "/bin/sh"), (0o600, 0o700, 0o700), strict=True
+    ):
+        (folder / "program").write_text(f"#!{first}\necho {folder.name}\n")
+        (folder / "program").chmod(mode)
+    session.env = {"PATH": os.pathsep.join(map(str, folders))}
+    assert session.run("program").text() == b"good"
+    (folders[3] / "program").unlink()
+    with pytest.raises(StartFailed) as failed:
+        session.run("program")
+    assert failed.value.errno == errno.EACCES
+
+
+def test_a_directory_is_the_one_it_is_to_us_every_time(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    (session.cwd / "below").mkdir()
+    monkeypatch.chdir(session.cwd)
+    session.cwd = Path("below")
+    for _ in range(2):
+        assert session.sh("pwd").text().endswith(b"/below")
 
 
 def test_a_missing_directory_is_named(session: Session) -> None:
@@ -89,7 +117,7 @@ def test_it_gets_no_open_files_but_the_inherited_one_and_its_leash(session: Sess
     assert [link.split()[0] for link in links if int(link.split()[0]) <= 2] == [b"0", b"1", b"2"]
     inherited, leash = [link for link in links if int(link.split()[0]) > 2]
     assert inherited == b"%d %s" % (lock, os.fsencode(tmp_path / "lock"))
-    assert leash.startswith(b"%d pipe:" % (lock + 1))
+    assert leash.startswith(b"211 pipe:")
     assert links[0] == b"0 /dev/null"
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from marathon.process import tree
 from marathon.process.terminal import RESET
 from tests.process.driver import PATIENCE, ROOT, Log, Pty, alive, environment, harness, on_pty, shell, until
 
@@ -104,6 +105,20 @@ def test_an_agent_in_a_group_of_its_own_is_stopped_and_continued_as_any_other(lo
         terminal.send(b"kill %1\n")
         terminal.expect(b"<bye>")
         assert log.wait("exit")["reason"] == "terminated"
+
+
+def test_two_interrupts_end_an_agent_in_a_group_of_its_own(log: Log) -> None:
+    with on_pty(harness(log.path, "bash", "--norc", "-i", terminal=True)) as terminal:
+        until(lambda: terminal.foreground() not in (terminal.pid, 0), "it has the terminal")
+        terminal.send(b"echo $((40 + 2))\n")
+        terminal.expect(b"42")
+        group = terminal.foreground()
+        until(lambda: os.getpgid((tree.look(group) or tree.Process(0, 0, 0, "", "")).parent) == group, "it is followed")
+        terminal.send(b"\x03")
+        terminal.expect(b"<interrupt>")
+        terminal.send(b"\x03")
+        assert log.wait("exit")["reason"] == "interrupted"
+        assert terminal.wait() == 0
 
 
 def test_without_a_terminal_nothing_is_started(log: Log) -> None:
