@@ -12,7 +12,6 @@ from marathon.core.names import DONE
 from marathon.core.text import quoted
 from marathon.core.workflow import Phase
 
-_ENCODER = json.JSONEncoder(ensure_ascii=False)
 REFLECTION = (
     "Read the plan and work.md as a stranger would. What was achieved, what was tried in vain, what is in the way? "
     "Is the plan still right? Write the answer as a short dated note at the end of work.md, bring the boxes of plan.md "
@@ -171,7 +170,7 @@ def _state(when: str, state: str, phase: str, briefing: Briefing, note: str | No
         "updatedAt": briefing.time,
         "note": note,
     }
-    return f"{when}:\n\n    {_ENCODER.encode(body)}"
+    return f"{when}:\n\n    {json.dumps(body, ensure_ascii=False)}"
 
 
 def _rules(briefing: Briefing) -> str:

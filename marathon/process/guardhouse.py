@@ -98,7 +98,7 @@ def _serve(control: socket.socket, signals: Signals, on_terminal: bool) -> bool:
 
 def _next_order(control: socket.socket) -> list[int]:
     """Its files: the letter that says what to start, stdin, stdout, stderr, and what else the agent is to have.
-    None if the runner is gone."""
+    No files if the runner is gone."""
     message, files = b"none", list[int]()
     while message not in (b"start", b""):  # any other crossed with the end of the tree it was meant for
         message, files, flags, _ = socket.recv_fds(control, 64, _MOST_FILES)
@@ -123,13 +123,13 @@ def _start(files: list[int], leash: int, group: int | None) -> tuple[int, bytes]
     paths, argv, cwd, env, numbers = marshal.loads(os.pread(letter, os.fstat(letter).st_size, 0))
     places = {number: fd for number, fd in zip(numbers, files[_INHERITED:], strict=True) if number > 2}
     places[max((*numbers, min(_LEASH, os.sysconf("SC_OPEN_MAX") - 2))) + 1] = leash
-    apart = not places.keys().isdisjoint(places.values()) and _apart(places)
+    copies = {} if places.keys().isdisjoint(places.values()) else _apart(places)
     try:
         os.chdir(cwd)
     except OSError as error:
         return 0, b"%d cwd" % (error.errno or 0)
-    agent, number = _spawn(paths, argv, env, [*enumerate(stdio), *(apart or places).items()], group)
-    _close(*(apart or {}).values())
+    agent, number = _spawn(paths, argv, env, [*enumerate(stdio), *(copies or places).items()], group)
+    _close(*copies.values())
     if not agent:
         return 0, b"%d program" % number
     with suppress(OSError):  # a kernel that knows no such thing

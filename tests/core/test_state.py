@@ -159,6 +159,7 @@ def test_unknown_fields_survive_a_rewrite(unknown: dict[str, Any], changes: dict
     after = parse_state(rewritten).model_dump()
     assert after == {**before, "updatedAt": "2026-02-03T04:05:06Z", **changes}
     assert json.loads(rewritten) == after
+    assert rewritten.decode() == json.dumps(json.loads(rewritten), indent=2, ensure_ascii=False) + "\n"
 
 
 def test_a_state_is_written_for_other_tools() -> None:

@@ -121,7 +121,23 @@ def assert_told_once(world: World, words: str, run: str, phase: str) -> None:
     assert told
     assert all(name.startswith(f"prompt-{run}") and name.endswith(f"-{phase}") for name in told), told
     ended = [line for line in (world.agent / "log").read_text().splitlines() if line == f"ended {run[:-1]} {phase}"]
-    assert len(ended) <= 1  # none: it was killed with its runner, after its work and before it could say so
+    # Killed with its runner, after its work, it could not say so any more; the journal tells that its work counted.
+    assert len(ended) <= 1
+    assert _completed_sessions(world, int(run[:-1]), phase) == 1
+
+
+def _completed_sessions(world: World, run: int, phase: str) -> int:
+    """How many sessions of a phase left it complete, by what the runner found and wrote down."""
+    completed, now, where = 0, 1, ""
+    for record in world.journal():
+        match record["type"]:
+            case "run_started":
+                now = record["run"]
+            case "session_started":
+                where = record["phase"]
+            case "session_ended" if (now, where) == (run, phase):
+                completed += (record["proposal"] or {}).get("state") == "paused" and record["output"] == "fresh"
+    return completed
 
 
 def test_while_the_end_is_held_against_the_criteria(cli: Sweeper, world: World, tmp_path: Path) -> None:
