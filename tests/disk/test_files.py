@@ -129,7 +129,7 @@ def test_a_new_file_takes_the_place_of_one_that_was_left_half(tmp_path: Path) ->
 def test_a_full_disk_is_said_of_a_new_file_and_of_one_written_in_place(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"old")
-    for write, left in ((overwrite, b"wh"), (write_new, None)):
+    for write, left in ((overwrite, b"\0hd"), (write_new, None)):
         with full_after(2), pytest.raises(DiskFailed, match="file"):
             write(path, b"whole")
         assert (path.read_bytes() if path.exists() else None) == left
