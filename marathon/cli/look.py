@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from marathon.core.decide import phase_ids
 from marathon.core.journal import Progress, fold
 from marathon.core.limits import Limits, budget_lines, with_amounts
 from marathon.core.names import StateInvalid
+from marathon.core.records import Record
+from marathon.core.sessions import sessions_of
 from marathon.core.text import steps_line
 from marathon.disk.journal import read_journal
 from marathon.disk.lock import holder_of
@@ -20,22 +23,30 @@ from marathon.process.clock import moment
 from marathon.review.view import answering_commands, with_option
 from marathon.show.status import Status, condition_of, criteria_facts, waits_for, where
 
+Facts = Sequence[dict[str, Any]]
 _NOTHING_LIMITED = Limits(max_iterations=0)  # what the task itself was given is told, not the defaults
 
 
 def look_at(shown: Path, sessions: int) -> Status:
     """Everything `status` tells; the last so many sessions."""
     task = Task.look(shown)
-    progress = fold(read_journal(task.journal_path))
+    records = read_journal(task.journal_path)
+    progress = fold(records)
     holder = holder_of(task.lock_path)
     resume = "" if holder else resume_command(task, shown)
     if not progress.workflow:
         return Status(task=str(shown), condition=_untouched(task), resume=resume)
-    return status_of(task, shown, progress, resume, runner=str(holder) if holder else "", sessions=sessions)
+    last = sessions_in(records, progress.run)[-sessions:] if sessions else ()
+    return status_of(task, shown, progress, resume, runner=str(holder) if holder else "", sessions=last)
+
+
+def sessions_in(records: Iterable[Record], run: int) -> Facts:
+    """The sessions of a run that have ended, in order."""
+    return [facts for facts in sessions_of(records) if facts["run"] == run]
 
 
 def status_of(
-    task: Task, shown: Path, progress: Progress, resume: str, *, runner: str = "", sessions: int = 0
+    task: Task, shown: Path, progress: Progress, resume: str, *, runner: str = "", sessions: Facts = ()
 ) -> Status:
     """What a journal amounts to, in the words of `status`."""
     steering = len(progress.steer) + sum(message.kind == "steer" for message in task.inbox.messages())
@@ -60,7 +71,7 @@ def status_of(
         note=(gate.note if gate else None) or "",
         runner=runner,
         steering=steering,
-        sessions=task.runs.iterations(progress.run)[-sessions:] if sessions else (),
+        sessions=sessions,
         answer_with=answers,
         resume=with_option(resume, '-h "what else to do"') if condition in ("completed", "cancelled") else resume,
     )

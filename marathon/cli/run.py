@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from marathon.cli.look import status_of, summary_of
+from marathon.cli.look import Facts, sessions_in, status_of, summary_of
 from marathon.cli.order import Order, read_order
 from marathon.core.events import Event, Sink, Told
 from marathon.core.journal import Progress
@@ -23,6 +23,7 @@ from marathon.core.names import utc
 from marathon.core.records import LimitSet
 from marathon.disk.agreed import Agreed, agreed_folder
 from marathon.disk.eventlog import EventLog
+from marathon.disk.journal import read_journal
 from marathon.disk.mailbox import Mailbox, states_folder, sweep
 from marathon.disk.task import Task
 from marathon.errors import MarathonError
@@ -106,6 +107,7 @@ def _marathon(order: Order, signals: Signals, emit: Sink, cleanup: contextlib.Ex
         emit=emit,
         record=ledger.record,
         progress=ledger.current,
+        file_sessions=ledger.file_sessions,
         clock=_clock,
         stop_now=stops.now,
         lock_fd=lock.fd,
@@ -144,7 +146,10 @@ def _run(runner: Runner, order: Order, emit: Sink) -> int:
 def _report(order: Order, ledger: Ledger, code: int) -> None:
     """summary.md of the run, and with --json one object; a marathon that ended well does not fail for their sake."""
     progress = ledger.progress
-    status = status_of(order.task, order.shown, progress, order.resume, sessions=sys.maxsize)
+    sessions: Facts = ()
+    with contextlib.suppress(OSError, MarathonError):
+        sessions = sessions_in(read_journal(order.task.journal_path), progress.run)
+    status = status_of(order.task, order.shown, progress, order.resume, sessions=sessions)
     with contextlib.suppress(OSError, MarathonError):
         order.task.runs.write_report(progress.run, as_markdown(status, code, utc(_clock())))
     if order.as_json:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -42,21 +43,18 @@ class Runs:
             return 0.0
         return max(0.0, last - began)
 
-    def write_iteration(self, run: int, iteration: int, facts: dict[str, Any]) -> None:
-        path = self.session_path(run, "iterations", iteration, "json")
-        # Not `indent`: that is several times as slow, and this is written between two sessions.
-        text = json.dumps(facts, separators=(",\n ", ": "), ensure_ascii=False, default=vars)
-        write_new(path, f"{text}\n".encode())
+    def write_iteration(self, facts: Mapping[str, Any]) -> None:
+        """What is known of a session, for whoever wants to read it; we go by the journal."""
+        path = self.session_path(facts["run"], "iterations", facts["iteration"], "json")
+        write_new(path, f"{json.dumps(facts, indent=1, ensure_ascii=False)}\n".encode("utf-8", "replace"))
 
-    def iterations(self, run: int) -> list[dict[str, Any]]:
-        """The records of a run's sessions, in order."""
-        found = []
-        with contextlib.suppress(OSError):
-            paths = (self.folder(run) / "iterations").glob("[0-9]*.json")
-            for path in sorted(paths, key=lambda path: (len(path.stem), path.stem)):
-                with contextlib.suppress(OSError, ValueError):
-                    found.append(json.loads(path.read_bytes()))
-        return [facts for facts in found if isinstance(facts, dict)]
+    def unfiled(self, sessions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """Those at the end that have no file: their runner was killed before it wrote it."""
+
+        def has_none(facts: Mapping[str, Any]) -> bool:
+            return not (self.folder(facts["run"]) / "iterations" / f"{facts['iteration']:03d}.json").exists()
+
+        return list(takewhile(has_none, reversed(sessions)))[::-1]
 
     def write_report(self, run: int, text: str) -> None:
         """summary.md of a run: what a human wants to know who was not there. A task that was removed stays so."""

@@ -1,31 +1,52 @@
-"""The journal and the progress it amounts to, kept in step."""
+"""The journal, the progress it amounts to and a file for every session, kept in step."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from datetime import datetime
 
 from marathon.core.journal import Progress, apply
-from marathon.core.records import Record
+from marathon.core.records import Record, SessionEnded, SessionStarted
+from marathon.core.sessions import session_facts, sessions_of
 from marathon.disk.journal import Journal
 from marathon.disk.task import Task
+from marathon.errors import MarathonError
 
 
 class Ledger:
     """Everything recorded goes through here: to disk first, then into the progress."""
 
     def __init__(self, task: Task, clock: Callable[[], datetime]) -> None:
+        self._task = task
         self._journal = Journal(task.journal_path, clock)
         self.progress = Progress()
-        for record in self._journal.replay():
+        records = self._journal.replay()
+        for record in records:
             self.progress = apply(self.progress, record)
+        self._unfiled = task.runs.unfiled(list(sessions_of(records)))
 
     def record(self, record: Record) -> Progress:
-        self.progress = apply(self.progress, self._journal.append(record))
+        started = self.progress.session
+        stored = self._journal.append(record)
+        self.progress = apply(self.progress, stored)
+        if isinstance(stored, SessionEnded) and started is not None:
+            self._unfiled.append(session_facts(self.progress.run, started, stored))
+        elif not isinstance(stored, SessionStarted):
+            self.file_sessions()
         return self.progress
+
+    def file_sessions(self) -> None:
+        """Write the files of the sessions that have none yet. Not between two sessions, where the next one would wait
+        for it: while that one runs, or when something else happens. The journal knows all of it until then."""
+        while self._unfiled and self._task.exists():
+            self._task.runs.write_iteration(self._unfiled[0])
+            del self._unfiled[0]
 
     def current(self) -> Progress:
         return self.progress
 
     def close(self) -> None:
+        with contextlib.suppress(MarathonError):  # the next runner does it
+            self.file_sessions()
         self._journal.close()

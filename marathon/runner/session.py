@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +13,7 @@ from marathon.core.breakers import last_contents
 from marathon.core.decide import phase_ids
 from marathon.core.events import SessionBegan, SessionOver, Told
 from marathon.core.journal import Progress, Steer
-from marathon.core.names import DONE, StateInvalid, utc
+from marathon.core.names import DONE, StateInvalid
 from marathon.core.prompt import build_prompt
 from marathon.core.records import Proposal, SessionEnded, SessionStarted, SteerTaken, WaitAsked
 from marathon.core.state import TaskState
@@ -95,7 +94,7 @@ def run_session(shop: Workshop, progress: Progress, step: RunSession) -> Progres
         raise TaskInvalid(f"{shop.shown} was removed while the marathon ran. The agent was stopped.")
     changes = changes_since(shop.project, began, task.folder)
     changes = replace(changes, moved=changes.moved or before != task.artifacts_mark())
-    return observe(shop, progress, phase, outcome, changes=changes, began=now)
+    return observe(shop, progress, phase, outcome, changes=changes)
 
 
 def observe(
@@ -105,7 +104,6 @@ def observe(
     outcome: Outcome,
     *,
     changes: Changes = UNKNOWN,
-    began: datetime | None = None,
     mailbox: Mailbox | None = None,
 ) -> Progress:
     """Read what the agent left and put it into the journal; also for a session whose runner was killed."""
@@ -132,17 +130,6 @@ def observe(
         steps=shop.task.plan_steps(),
         files=list(changes.files),
     )
-    facts: dict[str, Any] = {
-        "run": progress.run,
-        "iteration": progress.iteration,
-        "phase": phase.id,
-        "agent": shop.agent.name,
-        "startedAt": utc(began) if began else None,
-        "endedAt": utc(shop.clock()),
-        "reflects": progress.session.reflects if progress.session else False,
-        **{name: value for name, value in vars(ended).items() if name not in ("n", "at", "type")},
-    }
-    shop.task.runs.write_iteration(progress.run, progress.iteration, facts)
     progress = shop.record(ended)
     used = outcome.usage or Usage()
     shop.emit(
@@ -170,6 +157,10 @@ def _host(shop: Workshop, progress: Progress, phase: str, prompt: Path) -> Host:
         message = shop.task.inbox.put("steer", text=text, later=for_next_session)
         return None if for_next_session else next((one for one in new_steering() if one.id == message), None)
 
+    def stop_now() -> bool:
+        shop.file_sessions()
+        return shop.stop_now()
+
     return Host(
         project=shop.project,
         prompt=prompt,
@@ -177,7 +168,7 @@ def _host(shop: Workshop, progress: Progress, phase: str, prompt: Path) -> Host:
         lock_fd=shop.lock_fd,
         signals=shop.signals,
         emit=shop.emit,
-        stop_now=shop.stop_now,
+        stop_now=stop_now,
         timeout=shop.timeout or None,
         start=shop.start,
         attended=shop.attended,

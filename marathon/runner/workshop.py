@@ -36,6 +36,7 @@ class Workshop:
     emit: Sink
     record: Callable[[Record], Progress]
     progress: Callable[[], Progress]
+    file_sessions: Callable[[], None]  # while there is time
     clock: Callable[[], datetime]
     stop_now: Callable[[], bool]
     lock_fd: int

@@ -146,7 +146,7 @@ def _used(usage: Usage) -> str:
 
 
 def session_line(facts: dict[str, Any]) -> str:
-    """A session by what its file says; anything may stand in a file."""
+    """A session by its facts."""
     seconds, used = facts.get("seconds"), facts.get("usage")
     took = duration(seconds) if isinstance(seconds, int | float) and 0 <= seconds < 1e9 else "?"
     cost = f"  ${used['cost']:.2f}" if isinstance(used, dict) and isinstance(used.get("cost"), int | float) else ""

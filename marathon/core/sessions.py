@@ -1,0 +1,44 @@
+"""What the journal tells of each session, as plain facts: for a file of its own, for `status` and for the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from marathon.core.records import Begun, Record, RunStarted, SessionEnded, SessionStarted
+
+
+def session_facts(run: int, started: SessionStarted, ended: SessionEnded) -> dict[str, Any]:
+    """Ready for JSON."""
+    return {
+        "run": run,
+        "iteration": started.iteration,
+        "phase": started.phase,
+        "agent": started.agent,
+        "startedAt": started.at,
+        "endedAt": ended.at,
+        "reflects": started.reflects,
+        **{name: _plain(value) for name, value in vars(ended).items() if name not in ("n", "at", "type")},
+    }
+
+
+def sessions_of(records: Iterable[Record]) -> Iterator[dict[str, Any]]:
+    """Every session that came to an end, of every run, in order."""
+    run = 0
+    started: SessionStarted | None = None
+    for record in records:
+        match record:
+            case Begun():
+                run = 1
+            case RunStarted():
+                run = record.run
+            case SessionStarted():
+                started = record
+            case SessionEnded() if started is not None:
+                yield session_facts(run, started, record)
+                started = None
+
+
+def _plain(value: object) -> object:
+    """A record's parts are small dataclasses."""
+    return vars(value) if hasattr(value, "__dict__") else value
