@@ -47,7 +47,6 @@ os.register_at_fork(after_in_child=_waiting.clear)
 
 def launch(command: Command, terminal: Terminal | None, *, stay: bool = False) -> Launched:
     """A guardian that is to stay takes longer to begin, and makes every next start with it quick."""
-    kernel.become_subreaper()
     with contextlib.ExitStack() as on_failure, contextlib.ExitStack() as theirs:
 
         def opened(fd: int) -> int:
@@ -115,6 +114,7 @@ def _send_to_waiting(files: Sequence[int], *, on_terminal: bool) -> Launched | N
 
 
 def _new_guardian(*, on_terminal: bool, stay: bool) -> Launched:
+    kernel.become_subreaper()
     control, far_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with far_end, blocked(*_EVERY):
         try:

@@ -301,13 +301,14 @@ def test_rounds_are_kept_for_comparison(folder: Path, task: Task) -> None:
     assert [task.runs.round_path(1, "plan", number).read_text() for number in (1, 2)] == ["round 1\n", "round 2\n"]
 
 
-def test_sessions_are_listed_in_their_order_and_garbage_is_passed_over(task: Task) -> None:
-    for number in (2, 10, 999, 1000, 1):
-        task.runs.write_iteration(1, number, {"iteration": number})
-    (task.runs.folder(1) / "iterations" / "003.json").write_text("{")
-    (task.runs.folder(1) / "iterations" / "004.json").write_text("[]")
-    assert [facts["iteration"] for facts in task.runs.iterations(1)] == [1, 2, 10, 999, 1000]
-    assert task.runs.iterations(2) == []
+def test_the_sessions_at_the_end_that_have_no_file_are_known(task: Task) -> None:
+    sessions = [{"run": run, "iteration": number} for run, number in ((1, 1), (1, 999), (1, 1000), (2, 1), (2, 2))]
+    assert task.runs.unfiled([]) == []
+    assert task.runs.unfiled(sessions) == sessions
+    task.runs.write_iteration(sessions[2])
+    assert task.runs.unfiled(sessions) == sessions[3:]
+    assert task.runs.unfiled(sessions[:3]) == []
+    assert json.loads((task.runs.folder(1) / "iterations" / "1000.json").read_text()) == sessions[2]
 
 
 def test_only_so_many_event_logs_stay(task: Task) -> None:

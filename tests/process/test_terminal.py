@@ -197,7 +197,7 @@ def test_a_signal_to_the_runner_reaches_the_agent(log: Log, signum: int, reason:
 def test_a_closed_window_ends_the_agent(log: Log, argv: tuple[str, ...]) -> None:
     with on_pty(harness(log.path, *argv, terminal=True, grace=1.0)) as terminal:
         terminal.expect(b"<tui " if argv is TUI else b"<on>")
-        agent = terminal.foreground()
+        [agent] = tree.child_pids(terminal.foreground())  # it is born into its guardian's group
         terminal.hang_up()
         assert log.wait("exit")["reason"] == "hungup"
         assert not alive(agent)

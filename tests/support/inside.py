@@ -120,6 +120,7 @@ def run(place: Place, start: Start) -> Ran:
                 emit=emit,
                 record=ledger.record,
                 progress=ledger.current,
+                file_sessions=ledger.file_sessions,
                 clock=place.clock,
                 stop_now=stops.now,
                 lock_fd=lock.fd,
