@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -32,7 +33,8 @@ class Runs:
     def drop_old_events(self, run: int, iteration: int, keep: int) -> None:
         """Make room for this session's log: only the last `keep` of a run stay; 0 keeps all."""
         if keep and iteration > keep:
-            (self.folder(run) / "events" / f"{iteration - keep:03d}.jsonl").unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"{self._own}/runs/{run:03d}/events/{iteration - keep:03d}.jsonl")
 
     def worked(self, run: int, iteration: int, started: str) -> float:
         """Seconds from the start of a session nobody saw the end of to the last thing it printed."""

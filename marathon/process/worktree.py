@@ -25,6 +25,7 @@ _SKIPPED = {
     ".mypy_cache",
     ".ruff_cache",
 }
+_NOTES = ("/.pi/marathon-states", "/.pi/agent")  # ours and pi's, of every session: somebody may work in a home folder
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def _in_repository(project: str, since: float, task: str) -> tuple[bool, list[st
     committed = any(os.path.exists(head) and _mtime(head) >= since for head in heads)
     paths = {os.path.join(top, os.fsdecode(name)) for name in names.split(b"\0") if name}
     newer = [path for path in paths if not path.startswith(f"{task}/") and _mtime(path) >= since]
-    return committed, newer
+    return committed, [path for path in newer if not any(f"{notes}/" in path for notes in _NOTES)]
 
 
 def _git(folder: str, *args: str) -> bytes | None:
@@ -114,7 +115,7 @@ def _walked(project: str, since: float, skipped: str) -> tuple[bool, list[str]]:
             if not entry.is_dir(follow_symlinks=False):
                 if entry.stat(follow_symlinks=False).st_mtime >= since:
                     newer.append(entry.path)
-            elif entry.name not in _SKIPPED and entry.path != skipped:
+            elif entry.name not in _SKIPPED and entry.path != skipped and not entry.path.endswith(_NOTES):
                 folders.append(entry.path)
     return changed or bool(newer), newer
 

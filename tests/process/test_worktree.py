@@ -96,6 +96,17 @@ def test_a_huge_file_a_link_and_a_pipe_are_not_read(project: Path) -> None:
     assert not found.files
 
 
+def test_what_we_and_pi_note_in_a_home_folder_is_no_change(project: Path) -> None:
+    notes = [project / ".pi" / "marathon-states" / "a.json", project / ".pi" / "agent" / "sessions" / "b.jsonl"]
+    for path in notes:
+        path.parent.mkdir(parents=True)
+    extension = project / ".pi" / "extensions" / "mine.ts"
+    extension.parent.mkdir()
+    age(project)
+    assert changes(project, lambda: [path.write_text("new\n") for path in notes]) == Changes(moved=False)
+    assert names(changes(project, lambda: extension.write_text("new\n"))) == [".pi/extensions/mine.ts"]
+
+
 @pytest.mark.parametrize("project", ["git", "below git"], indirect=True)
 def test_a_commit_moves_the_project_though_no_file_is_newer(project: Path) -> None:
     assert changes(project, lambda: git(project, "commit", "-q", "--allow-empty", "-m", "more")).moved
