@@ -66,9 +66,12 @@ def write_atomic(path: Path, data: bytes, *, mode: int = PRIVATE_FILE, durable: 
 
 
 def write_new(path: Path | str, data: bytes) -> None:
-    """A file that nobody reads before it is complete; one that an interrupted try left is replaced."""
+    """A file that nobody reads before it is complete, and its folder; one that an interrupted try left is replaced."""
     with disk_errors("write", path):
         try:
+            fd = os.open(path, _NEW, PRIVATE_FILE)
+        except FileNotFoundError:
+            make_private_directory(Path(path).parent)
             fd = os.open(path, _NEW, PRIVATE_FILE)
         except FileExistsError:
             os.unlink(path)
@@ -87,6 +90,7 @@ def overwrite(path: Path, data: bytes) -> None:
     try:
         fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:  # there is none yet, or not one that could be written to
+        make_private_directory(path.parent)
         return write_atomic(path, data, durable=False)
     try:
         found = os.fstat(fd)

@@ -49,7 +49,6 @@ class Mailbox:
 
     def prepare(self, fields: dict[str, Any]) -> None:
         """For a session that is about to begin: its side does not look yet, and of the last one all was read."""
-        make_private_directory(self.folder)
         overwrite(self.path, _bytes(fields))
 
     def update(self, **fields: Any) -> None:

@@ -24,41 +24,43 @@ class Runs:
         return Path(f"{self._own}/runs/{run:03d}")
 
     def session_path(self, run: int, kind: str, iteration: int, suffix: str) -> str:
-        """runs/001/KIND/001.SUFFIX, its folder made."""
-        folder = f"{self._own}/runs/{run:03d}/{kind}"
-        if not os.path.isdir(folder):
-            make_private_directory(Path(folder))
-        return f"{folder}/{iteration:03d}.{suffix}"
+        """runs/001/KIND/001.SUFFIX; its folder may not be there yet."""
+        return f"{self._own}/runs/{run:03d}/{kind}/{iteration:03d}.{suffix}"
 
-    def drop_old_events(self, run: int, iteration: int, keep: int) -> None:
-        """Make room for this session's log: only the last `keep` of a run stay; 0 keeps all."""
+    def room_for_log(self, run: int, iteration: int, keep: int) -> str:
+        """The path of this session's log, its folder made: only the last `keep` of a run stay; 0 keeps all."""
         if keep and iteration > keep:
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(f"{self._own}/runs/{run:03d}/events/{iteration - keep:03d}.jsonl")
+                os.unlink(self.session_path(run, "events", iteration - keep, "jsonl"))
+        path = self.session_path(run, "events", iteration, "jsonl")
+        make_private_directory(Path(path).parent)
+        return path
 
     def worked(self, run: int, iteration: int, started: str) -> float:
         """Seconds from the start of a session nobody saw the end of to the last thing it printed."""
         try:
             began = datetime.fromisoformat(started).timestamp()
-            last = (self.folder(run) / "events" / f"{iteration:03d}.jsonl").stat().st_mtime
+            last = os.stat(self.session_path(run, "events", iteration, "jsonl")).st_mtime
         except (OSError, ValueError):
             return 0.0
         return max(0.0, last - began)
 
     def write_iteration(self, facts: Mapping[str, Any]) -> None:
         """What is known of a session, for whoever wants to read it; we go by the journal."""
-        path = self.session_path(facts["run"], "iterations", facts["iteration"], "json")
         # Not `indent`: that is several times as slow, and an agent is starting.
         text = json.dumps(facts, separators=(",\n ", ": "), ensure_ascii=False)
-        write_new(path, f"{text}\n".encode("utf-8", "replace"))
+        write_new(self._iteration(facts), f"{text}\n".encode("utf-8", "replace"))
 
     def unfiled(self, sessions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """Those at the end that have no file: their runner was killed before it wrote it."""
 
         def has_none(facts: Mapping[str, Any]) -> bool:
-            return not (self.folder(facts["run"]) / "iterations" / f"{facts['iteration']:03d}.json").exists()
+            return not os.path.exists(self._iteration(facts))
 
         return list(takewhile(has_none, reversed(sessions)))[::-1]
+
+    def _iteration(self, facts: Mapping[str, Any]) -> str:
+        return self.session_path(facts["run"], "iterations", facts["iteration"], "json")
 
     def write_report(self, run: int, text: str) -> None:
         """summary.md of a run: what a human wants to know who was not there. A task that was removed stays so."""

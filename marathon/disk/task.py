@@ -136,15 +136,14 @@ class Task:
         path = os.path.join(self.folder, name or "")
         return None if name is None or _leads_out(self.folder, path) else mark_of(path)
 
-    def artifacts_mark(self) -> str:
-        """Changes when something comes, goes or grows in the task directory; the runner's own and STATE.json aside."""
-        marks = []
+    def artifacts(self) -> dict[str, int]:
+        """What lies in the task directory, and how large each is; the runner's own and STATE.json aside."""
         with os.scandir(self.folder) as entries:
-            for entry in entries:
-                if entry.name not in (OWN, STATE) and not entry.name.startswith(f"{STATE}."):
-                    found = entry.stat(follow_symlinks=False)
-                    marks.append(f"{entry.name}:{found.st_size}")
-        return hashlib.sha256("\n".join(sorted(marks)).encode(errors="surrogateescape")).hexdigest()
+            return {
+                entry.name: entry.stat(follow_symlinks=False).st_size
+                for entry in entries
+                if entry.name not in (OWN, STATE) and not entry.name.startswith(f"{STATE}.")
+            }
 
     def plan_steps(self) -> tuple[int, int] | None:
         """How many boxes of the plan are ticked, and how many there are."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -61,8 +60,7 @@ def run_session(shop: Workshop, progress: Progress, step: RunSession) -> Progres
     iteration = progress.iteration + 1
     human, human_mark = task.new_from_human(progress.delivered)
     now = shop.clock()
-    log = task.runs.session_path(progress.run, "events", iteration, "jsonl")
-    task.runs.drop_old_events(progress.run, iteration, shop.keep_events)
+    log = task.runs.room_for_log(progress.run, iteration, shop.keep_events)
     shop.mailbox.prepare(mail(shop, phase.id, iteration, progress, now, log))
     # Verdicts are of the round they were given in; a new one judges anew.
     forget = () if progress.in_round else ("criteriaStatus", "criteriaEvidence")
@@ -88,12 +86,12 @@ def run_session(shop: Workshop, progress: Progress, step: RunSession) -> Progres
     )
     kept_log = "" if shop.agent.keeps_log else log
     shop.emit(SessionBegan(progress.run, iteration, phase.id, phase.emoji, shop.agent.name, kept_log))
-    before, began = task.artifacts_mark(), time.time()
+    before, began = task.artifacts(), time.time()
     outcome = shop.agent.run(_host(shop, progress, phase.id, Path(prompt)))
     if not task.exists():
         raise TaskInvalid(f"{shop.shown} was removed while the marathon ran. The agent was stopped.")
     changes = changes_since(shop.project, began, task.folder)
-    changes = replace(changes, moved=changes.moved or before != task.artifacts_mark())
+    changes = Changes(changes.moved or before != task.artifacts(), changes.files)
     return observe(shop, progress, phase, outcome, changes=changes)
 
 

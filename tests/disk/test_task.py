@@ -282,14 +282,14 @@ def test_an_output_counts_only_if_it_lies_in_the_task(folder: Path, task: Task) 
     assert task.output_mark("plan.md") is not None
 
 
-def test_the_artifacts_mark_sees_everything_but_the_runner_s_own(folder: Path, task: Task) -> None:
-    before = task.artifacts_mark()
+def test_the_artifacts_are_everything_but_the_runner_s_own(folder: Path, task: Task) -> None:
+    before = task.artifacts()
     task.write_state(TaskState(state="running", phase="plan"))
     (folder / "STATE.json").rename(folder / "STATE.json.invalid-1")
     (folder / ".marathon" / "x").write_text("x")
-    assert task.artifacts_mark() == before
+    assert task.artifacts() == before
     (folder / "work.md").write_text("x")
-    assert task.artifacts_mark() != before
+    assert task.artifacts() == {**before, "work.md": 1}
 
 
 def test_rounds_are_kept_for_comparison(folder: Path, task: Task) -> None:
@@ -313,10 +313,9 @@ def test_the_sessions_at_the_end_that_have_no_file_are_known(task: Task) -> None
 
 def test_only_so_many_event_logs_stay(task: Task) -> None:
     for number in range(1, 6):
-        Path(task.runs.session_path(1, "events", number, "jsonl")).write_text("")
+        Path(task.runs.room_for_log(1, number, 0)).write_text("")
     for number in range(1, 6):
-        task.runs.drop_old_events(1, number, 2)
-        task.runs.drop_old_events(1, number, 0)
+        task.runs.room_for_log(1, number, 2)
     assert sorted(os.listdir(task.runs.folder(1) / "events")) == ["004.jsonl", "005.jsonl"]
 
 
