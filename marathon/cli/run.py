@@ -107,7 +107,7 @@ def _marathon(order: Order, signals: Signals, emit: Sink, cleanup: contextlib.Ex
         emit=emit,
         record=ledger.record,
         progress=ledger.current,
-        file_sessions=ledger.file_sessions,
+        catch_up=ledger.catch_up,
         clock=_clock,
         stop_now=stops.now,
         lock_fd=lock.fd,

@@ -68,6 +68,7 @@ class Journal:
             if not existed:
                 sync_directory(path.parent)
         self._last = 0
+        self._settled = True
 
     def replay(self) -> list[Record]:
         """What is there already, after closing a line that a crash cut off."""
@@ -77,11 +78,25 @@ class Journal:
         self._last = max((record.n for record in records), default=0)
         if torn:
             records.append(self._write(b"" if data.endswith(b"\n") else b"\n", Torn(bytes=torn)))
+            self.settle()
         return records
 
     def append(self, record: Record) -> Record:
         """Number, stamp and store a record; it is on disk when this returns."""
+        stamped = self.write(record)
+        self.settle()
+        return stamped
+
+    def write(self, record: Record) -> Record:
+        """The same, but only the kernel has it when this returns: killing us does not lose it, a power cut may."""
         return self._write(b"", record)
+
+    def settle(self) -> None:
+        """Have on disk what was written."""
+        if not self._settled:
+            self._settled = True  # also if it fails: what a failed sync was about, another one does not find
+            with disk_errors("append to", self._path):
+                os.fdatasync(self._fd)
 
     def close(self) -> None:
         os.close(self._fd)
@@ -97,6 +112,6 @@ class Journal:
                 with contextlib.suppress(OSError):
                     os.ftruncate(self._fd, size)
                 raise
-            os.fdatasync(self._fd)
+        self._settled = False
         self._last = stamped.n
         return stamped

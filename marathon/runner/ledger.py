@@ -28,17 +28,23 @@ class Ledger:
 
     def record(self, record: Record) -> Progress:
         started = self.progress.session
-        stored = self._journal.append(record)
+        # What a power cut takes of a session's start, it takes together with the agent, which has only just begun.
+        store = self._journal.write if isinstance(record, SessionStarted) else self._journal.append
+        stored = store(record)
         self.progress = apply(self.progress, stored)
         if isinstance(stored, SessionEnded) and started is not None:
             self._unfiled.append(session_facts(self.progress.run, started, stored))
         elif not isinstance(stored, SessionStarted):
-            self.file_sessions()
+            self._file_sessions()
         return self.progress
 
-    def file_sessions(self) -> None:
-        """Write the files of the sessions that have none yet. Not between two sessions, where the next one would wait
-        for it: while that one runs, or when something else happens. The journal knows all of it until then."""
+    def catch_up(self) -> None:
+        """What the next session would have to wait for, if it were done between two of them: to be called while that
+        one runs. Nothing is lost without it: the journal knows all that a session's file tells."""
+        self._journal.settle()
+        self._file_sessions()
+
+    def _file_sessions(self) -> None:
         while self._unfiled and self._task.exists():
             self._task.runs.write_iteration(self._unfiled[0])
             del self._unfiled[0]
@@ -48,5 +54,5 @@ class Ledger:
 
     def close(self) -> None:
         with contextlib.suppress(MarathonError):  # the next runner does it
-            self.file_sessions()
+            self.catch_up()
         self._journal.close()

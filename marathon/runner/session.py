@@ -156,7 +156,7 @@ def _host(shop: Workshop, progress: Progress, phase: str, prompt: Path) -> Host:
         return None if for_next_session else next((one for one in new_steering() if one.id == message), None)
 
     def stop_now() -> bool:
-        shop.file_sessions()
+        shop.catch_up()
         return shop.stop_now()
 
     return Host(

@@ -36,7 +36,7 @@ class Workshop:
     emit: Sink
     record: Callable[[Record], Progress]
     progress: Callable[[], Progress]
-    file_sessions: Callable[[], None]  # while there is time
+    catch_up: Callable[[], None]  # with what can wait until an agent is at work
     clock: Callable[[], datetime]
     stop_now: Callable[[], bool]
     lock_fd: int

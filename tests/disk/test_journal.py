@@ -66,6 +66,31 @@ def test_a_record_is_on_disk_before_anything_follows(path: Path) -> None:
     journal.close()
 
 
+def test_a_record_may_come_to_the_disk_later_than_into_the_journal(tmp_path: Path) -> None:
+    path = tmp_path / "new"
+    journal = Journal(path, clock)
+    journal.replay()
+    assert calls_of(lambda: journal.write(Remark(text="x"))) == ["write"]
+    assert [record.n for record in read_journal(path)] == [1]
+    assert calls_of(journal.settle) == ["fdatasync"]
+    assert calls_of(journal.settle) == []
+    assert calls_of(lambda: journal.write(Remark(text="y"))) == ["write"]
+    assert calls_of(lambda: journal.append(Remark(text="z"))) == ["write", "fdatasync"]
+    assert calls_of(journal.settle) == []
+    assert [record.n for record in read_journal(path)] == [1, 2, 3]
+    journal.close()
+
+
+def test_a_sync_that_fails_is_told_and_never_tried_again(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)  # can be written, but not synced
+    journal = Journal(path, clock)
+    with pytest.raises(DiskFailed, match=str(path)):
+        journal.append(Remark(text="x"))
+    assert calls_of(journal.settle) == []
+    journal.close()
+
+
 def test_a_new_journal_is_private_and_its_name_is_flushed(tmp_path: Path) -> None:
     with umask(0):
         assert "fsync" in calls_of(lambda: Journal(tmp_path / "new", clock).close())

@@ -120,7 +120,7 @@ def run(place: Place, start: Start) -> Ran:
                 emit=emit,
                 record=ledger.record,
                 progress=ledger.current,
-                file_sessions=ledger.file_sessions,
+                catch_up=ledger.catch_up,
                 clock=place.clock,
                 stop_now=stops.now,
                 lock_fd=lock.fd,

@@ -1,0 +1,54 @@
+"""What waits until an agent is at work, and what does not."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from marathon.core.records import Remark
+from marathon.disk.task import Task
+from marathon.runner.ledger import Ledger
+from tests.core.making import begun, gate, left, started
+from tests.disk.tools import calls_of
+
+SYNCED = ["write", "fdatasync"]
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    task = Task(tmp_path)
+    task.prepare()
+    ledger = Ledger(task, lambda: datetime(2026, 2, 2, tzinfo=UTC))
+    ledger.record(begun("research"))
+    return ledger
+
+
+def test_every_record_is_on_disk_when_it_is_recorded_but_a_start(ledger: Ledger) -> None:
+    for record in (begun("research"), Remark(text="x"), gate()):
+        assert calls_of(lambda record=record: ledger.record(record))[:2] == SYNCED  # type: ignore[misc]
+    assert calls_of(lambda: ledger.record(started())) == ["write"]
+    assert ledger.progress.session is not None
+
+
+def test_a_start_is_on_disk_when_the_agent_is_at_work_and_before_its_end_counts(ledger: Ledger) -> None:
+    ledger.record(started())
+    assert calls_of(ledger.catch_up) == ["fdatasync"]
+    assert calls_of(ledger.catch_up) == []
+    ledger.record(left())
+    ledger.record(started(iteration=2))
+    assert calls_of(lambda: ledger.record(left())) == SYNCED
+
+
+def test_the_file_of_a_session_waits_for_the_next_one_to_run(ledger: Ledger, tmp_path: Path) -> None:
+    folder = tmp_path / ".marathon" / "runs" / "001" / "iterations"
+    ledger.record(started())
+    ledger.record(left())
+    ledger.record(started(iteration=2))
+    assert not folder.exists()
+    ledger.catch_up()
+    assert [path.name for path in folder.iterdir()] == ["001.json"]
+    ledger.record(left())
+    ledger.record(gate())
+    assert sorted(path.name for path in folder.iterdir()) == ["001.json", "002.json"]
