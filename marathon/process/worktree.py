@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import subprocess
@@ -41,7 +42,8 @@ def changes_since(project: Path, moment: float, task: Path) -> Changes:
     """What is newer than the moment; of the task's own folder only the artifacts that lie openly in it."""
     # Names of files are plain strings here: this runs between any two sessions, and may meet many of them.
     top, own, since = str(project), str(task), moment - _CLOCK_GRAIN
-    found = _in_repository(top, since, own) if _in_git(top) else None
+    holder = _holder_of_git(top)
+    found = _in_repository(top, holder, since, own) if holder is not None else None
     moved, paths = found if found is not None else _walked(top, since, own)
     digests = {path: _digest(path) for path in sorted({*paths, *_artifacts(own, since)})[:_MOST_FILES]}
     gone = any(digests.get(path) is None for path in paths)
@@ -49,25 +51,26 @@ def changes_since(project: Path, moment: float, task: Path) -> Changes:
     return Changes(moved or gone, tuple(files))
 
 
-def _in_git(project: str) -> bool:
-    """Far quicker than asking git, where there is none."""
+def _holder_of_git(project: str) -> str | None:
+    """The nearest folder with a .git. Far quicker than asking git, where there is none."""
     if "GIT_DIR" in os.environ:
-        return True
+        return ""
     folder = project
-    while not (found := os.path.exists(f"{folder}/.git")) and folder:
+    while not os.path.exists(f"{folder}/.git"):
+        if not folder:
+            return None
         folder = folder.rpartition("/")[0]
-    return found
+    return folder
 
 
-def _in_repository(project: str, since: float, task: str) -> tuple[bool, list[str]] | None:
+def _in_repository(project: str, holder: str, since: float, task: str) -> tuple[bool, list[str]] | None:
     """Only lists names: a `status` or a `log` would start whatever programs the repository's configuration names."""
-    git = _git(project, "rev-parse", "--absolute-git-dir", "--show-toplevel")
-    names = _git(
-        project, "-c", "core.fsmonitor=false", "ls-files", "-z", "-c", "-o", "--exclude-standard", "--full-name", ":/"
-    )
-    if git is None or names is None:
+    listing = ("ls-files", "-z", "-c", "-o", "--exclude-standard", "--full-name", ":/")
+    try:
+        git_dir, top = _places(project, holder)
+        names = _git(project, "-c", "core.fsmonitor=false", *listing)
+    except (OSError, subprocess.SubprocessError, ValueError):
         return None
-    git_dir, top = git.decode(errors="surrogateescape").splitlines()[:2]
     heads = [os.path.join(git_dir, name) for name in ("HEAD", "logs/HEAD")]
     committed = any(os.path.exists(head) and _mtime(head) >= since for head in heads)
     paths = {os.path.join(top, os.fsdecode(name)) for name in names.split(b"\0") if name}
@@ -75,18 +78,23 @@ def _in_repository(project: str, since: float, task: str) -> tuple[bool, list[st
     return committed, [path for path in newer if not any(f"{notes}/" in path for notes in _NOTES)]
 
 
-def _git(folder: str, *args: str) -> bytes | None:
-    try:
-        done = subprocess.run(
-            ["git", "-C", folder, *args],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=20,
-            check=True,
-            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
+@functools.cache
+def _places(project: str, holder: str) -> tuple[str, str]:
+    """The repository's own folder and the top of its files; asked for once while the same folder holds its .git."""
+    said = _git(project, "rev-parse", "--absolute-git-dir", "--show-toplevel")
+    git_dir, top = said.decode(errors="surrogateescape").splitlines()
+    return git_dir, top
+
+
+def _git(folder: str, *args: str) -> bytes:
+    done = subprocess.run(
+        ["git", "-C", folder, *args],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=20,
+        check=True,
+        env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
+    )
     return done.stdout
 
 

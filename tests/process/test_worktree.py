@@ -112,6 +112,15 @@ def test_a_commit_moves_the_project_though_no_file_is_newer(project: Path) -> No
     assert changes(project, lambda: git(project, "commit", "-q", "--allow-empty", "-m", "more")).moved
 
 
+@pytest.mark.parametrize("project", ["below git"], indirect=True)
+def test_a_repository_made_inside_another_is_the_one_that_counts_from_then_on(project: Path) -> None:
+    assert changes(project, lambda: None) == Changes(moved=False)
+    git(project, "init", "-q")
+    age(project)
+    assert names(changes(project, lambda: (project / "src" / "code.py").write_text("new\n"))) == ["src/code.py"]
+    assert changes(project, lambda: git(project, "commit", "-q", "--allow-empty", "-m", "first")).moved
+
+
 @pytest.mark.parametrize("project", ["git", "below git"], indirect=True)
 def test_what_git_ignores_is_no_change(project: Path) -> None:
     (project / ".gitignore").write_text("*.log\n")
