@@ -35,7 +35,7 @@ class Host:
     lock_fd: int
     signals: Signals
     emit: Sink
-    stop_now: Callable[[], bool]
+    on_tick: Callable[[], bool]  # to be called every now and then; True asks to end the session at once
     timeout: float | None
     start: Callable[..., Exit]
     attended: bool  # somebody sits at the terminal
@@ -104,7 +104,7 @@ def run_program(argv: Sequence[str], host: Host, *, terminal: bool) -> tuple[Exi
     def on_tick() -> bool:
         if not terminal:
             host.emit(Ticked())
-        return host.stop_now()
+        return host.on_tick()
 
     stdin = None if terminal else os.open(host.prompt, os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -7,11 +7,10 @@ import json
 import os
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import IO
 
 from marathon.core.events import Event, Output, Raw, SessionBegan, SessionOver, Ticked
-from marathon.disk.files import PRIVATE_FILE, disk_errors, make_private_directory
+from marathon.disk.files import PRIVATE_DIR, PRIVATE_FILE, disk_errors
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
@@ -58,7 +57,8 @@ class EventLog:
     def _opened(self, path: str) -> IO[str]:
         """Made only when more comes than the first line: by then the agent is at work, and nobody waits for us."""
         if self._file is None:
-            make_private_directory(Path(path).parent)
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(os.path.dirname(path), PRIVATE_DIR)  # and no more: a task that was removed stays so
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)  # whatever the agent may have put there
             self._file = open(path, "x", encoding="utf-8", opener=_private)  # noqa: SIM115 — closed when it is over

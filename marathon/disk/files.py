@@ -66,12 +66,9 @@ def write_atomic(path: Path, data: bytes, *, mode: int = PRIVATE_FILE, durable: 
 
 
 def write_new(path: Path | str, data: bytes) -> None:
-    """A file that nobody reads before it is complete, and its folder; one that an interrupted try left is replaced."""
+    """A file that nobody reads before it is complete; one that an interrupted try left is replaced."""
     with disk_errors("write", path):
         try:
-            fd = os.open(path, _NEW, PRIVATE_FILE)
-        except FileNotFoundError:
-            make_private_directory(Path(path).parent)
             fd = os.open(path, _NEW, PRIVATE_FILE)
         except FileExistsError:
             os.unlink(path)

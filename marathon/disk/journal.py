@@ -1,4 +1,4 @@
-"""The runner's append-only record on disk: a line a record, each on disk before anything follows from it."""
+"""The runner's append-only record on disk: a line a record, appended and synced before anything follows from it."""
 
 from __future__ import annotations
 

@@ -16,7 +16,6 @@ from marathon.errors import WrongUsage
 
 MAX_BYTES = 4 * 1024 * 1024
 STALE_AFTER = 24 * 3600.0
-_ENCODER = json.JSONEncoder()  # made once: it is used between any two sessions
 _RUNNER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
 
@@ -62,7 +61,7 @@ class Mailbox:
 
 
 def _bytes(fields: dict[str, Any]) -> bytes:
-    return _ENCODER.encode(fields).encode() + b"\n"
+    return json.dumps(fields).encode() + b"\n"
 
 
 def sweep(folder: Path, now: float) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 
 from marathon.disk.files import disk_errors, make_private_directory, write_atomic, write_new
 
+_OF_A_SESSION = ("events", "prompts", "iterations")
+
 
 class Runs:
     """What lies below .marathon/runs/001 and so on, and the summary beside the journal."""
@@ -24,17 +26,18 @@ class Runs:
         return Path(f"{self._own}/runs/{run:03d}")
 
     def session_path(self, run: int, kind: str, iteration: int, suffix: str) -> str:
-        """runs/001/KIND/001.SUFFIX; its folder may not be there yet."""
+        """runs/001/KIND/001.SUFFIX"""
         return f"{self._own}/runs/{run:03d}/{kind}/{iteration:03d}.{suffix}"
 
-    def room_for_log(self, run: int, iteration: int, keep: int) -> str:
-        """The path of this session's log, its folder made: only the last `keep` of a run stay; 0 keeps all."""
+    def make_room(self, run: int, iteration: int, keep: int) -> None:
+        """The folders of a session's files. Of the logs only the last `keep` of a run stay; 0 keeps all."""
+        for kind in _OF_A_SESSION:
+            folder = f"{self._own}/runs/{run:03d}/{kind}"
+            if not os.path.isdir(folder):
+                make_private_directory(Path(folder))
         if keep and iteration > keep:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self.session_path(run, "events", iteration - keep, "jsonl"))
-        path = self.session_path(run, "events", iteration, "jsonl")
-        make_private_directory(Path(path).parent)
-        return path
 
     def worked(self, run: int, iteration: int, started: str) -> float:
         """Seconds from the start of a session nobody saw the end of to the last thing it printed."""
@@ -52,10 +55,13 @@ class Runs:
         write_new(self._iteration(facts), f"{text}\n".encode("utf-8", "replace"))
 
     def unfiled(self, sessions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """Those at the end that have no file: their runner was killed before it wrote it."""
+        """Those at the end that have no file, or an empty one: their runner was killed before it was written."""
 
         def has_none(facts: Mapping[str, Any]) -> bool:
-            return not os.path.exists(self._iteration(facts))
+            try:
+                return os.stat(self._iteration(facts)).st_size == 0
+            except OSError:
+                return True
 
         return list(takewhile(has_none, reversed(sessions)))[::-1]
 

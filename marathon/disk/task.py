@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -138,12 +139,13 @@ class Task:
 
     def artifacts(self) -> dict[str, int]:
         """What lies in the task directory, and how large each is; the runner's own and STATE.json aside."""
+        found = {}
         with os.scandir(self.folder) as entries:
-            return {
-                entry.name: entry.stat(follow_symlinks=False).st_size
-                for entry in entries
-                if entry.name not in (OWN, STATE) and not entry.name.startswith(f"{STATE}.")
-            }
+            for entry in entries:
+                if entry.name not in (OWN, STATE) and not entry.name.startswith(f"{STATE}."):
+                    with contextlib.suppress(FileNotFoundError):  # gone just now
+                        found[entry.name] = entry.stat(follow_symlinks=False).st_size
+        return found
 
     def plan_steps(self) -> tuple[int, int] | None:
         """How many boxes of the plan are ticked, and how many there are."""

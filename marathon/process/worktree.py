@@ -26,7 +26,7 @@ _SKIPPED = {
     ".mypy_cache",
     ".ruff_cache",
 }
-_NOTES = ("/.pi/marathon-states", "/.pi/agent")  # ours and pi's, of every session: somebody may work in a home folder
+_NOTES = ("/.pi/marathon-states", "/.pi/agent/sessions")  # ours and pi's: somebody may work in a home folder
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def _in_repository(project: str, holder: str, since: float, task: str) -> tuple[
     committed = any(os.path.exists(head) and _mtime(head) >= since for head in heads)
     paths = {os.path.join(top, os.fsdecode(name)) for name in names.split(b"\0") if name}
     newer = [path for path in paths if not path.startswith(f"{task}/") and _mtime(path) >= since]
-    return committed, [path for path in newer if not any(f"{notes}/" in path for notes in _NOTES)]
+    return committed, [path for path in newer if not _is_note(path, top)]
 
 
 @functools.cache
@@ -115,22 +115,27 @@ def _walked(project: str, since: float, skipped: str) -> tuple[bool, list[str]]:
     folders = [project]
     while folders:
         folder = folders.pop()
-        changed = changed or os.stat(folder).st_mtime >= since
+        changed = changed or _mtime(folder) >= since
         for entry in _entries(folder):
             looked += 1
             if looked > _LONGEST_LOOK:
                 return True, newer
             if not entry.is_dir(follow_symlinks=False):
-                if entry.stat(follow_symlinks=False).st_mtime >= since:
+                if _mtime(entry.path) >= since:
                     newer.append(entry.path)
-            elif entry.name not in _SKIPPED and entry.path != skipped and not entry.path.endswith(_NOTES):
+            elif entry.name not in _SKIPPED and entry.path != skipped and not _is_note(entry.path, project):
                 folders.append(entry.path)
     return changed or bool(newer), newer
 
 
+def _is_note(path: str, top: str) -> bool:
+    below = path.removeprefix(top) + "/"
+    return any(f"{notes}/" in below for notes in _NOTES)
+
+
 def _artifacts(task: str, since: float) -> list[str]:
     found = [entry for entry in _entries(task) if not entry.name.startswith((".", "STATE.json"))]
-    return [entry.path for entry in found if entry.stat(follow_symlinks=False).st_mtime >= since]
+    return [entry.path for entry in found if _mtime(entry.path) >= since]
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:

@@ -15,7 +15,7 @@ from marathon.errors import MarathonError
 
 
 class Ledger:
-    """Everything recorded goes through here: to disk first, then into the progress."""
+    """Everything recorded goes through here: into the journal first, then into the progress."""
 
     def __init__(self, task: Task, clock: Callable[[], datetime]) -> None:
         self._task = task
@@ -40,19 +40,21 @@ class Ledger:
 
     def catch_up(self) -> None:
         """What the next session would have to wait for, if it were done between two of them: to be called while that
-        one runs. Nothing is lost without it: the journal knows all that a session's file tells."""
+        one runs."""
         self._journal.settle()
         self._file_sessions()
 
     def _file_sessions(self) -> None:
-        while self._unfiled and self._task.exists():
-            self._task.runs.write_iteration(self._unfiled[0])
-            del self._unfiled[0]
+        """Only for readers: the journal knows all of it, and whoever comes next tries again."""
+        with contextlib.suppress(MarathonError):
+            while self._unfiled:
+                self._task.runs.write_iteration(self._unfiled[0])
+                del self._unfiled[0]
 
     def current(self) -> Progress:
         return self.progress
 
     def close(self) -> None:
-        with contextlib.suppress(MarathonError):  # the next runner does it
+        with contextlib.suppress(MarathonError):
             self.catch_up()
         self._journal.close()

@@ -85,9 +85,12 @@ class Runner:
         except WorkflowInvalid:
             return
         mailbox = mailbox_of(self.shop.mailbox.folder, session.runner)
+        mail = mailbox.read() if mailbox else {}
+        if (mail.get("run"), mail.get("iteration")) != (self.progress.run, session.iteration):
+            mail = {}  # of another session: a power cut may bring it back
         seconds = self.shop.task.runs.worked(self.progress.run, session.iteration, session.at)
         outcome = Outcome("lost", "the runner was killed", seconds)
-        observe(self.shop, self.progress, phase, outcome, mailbox=mailbox)
+        observe(self.shop, self.progress, phase, outcome, mail)
         if mailbox is not None:
             mailbox.remove()
 

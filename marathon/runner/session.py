@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +21,6 @@ from marathon.core.text import clean, steps_line
 from marathon.core.usage import Usage
 from marathon.core.workflow import Phase
 from marathon.disk.files import write_new
-from marathon.disk.mailbox import Mailbox
 from marathon.errors import TaskInvalid
 from marathon.process.worktree import UNKNOWN, Changes, changes_since
 from marathon.runner.handout import briefing, environment, mail
@@ -60,7 +59,8 @@ def run_session(shop: Workshop, progress: Progress, step: RunSession) -> Progres
     iteration = progress.iteration + 1
     human, human_mark = task.new_from_human(progress.delivered)
     now = shop.clock()
-    log = task.runs.room_for_log(progress.run, iteration, shop.keep_events)
+    task.runs.make_room(progress.run, iteration, shop.keep_events)
+    log = task.runs.session_path(progress.run, "events", iteration, "jsonl")
     shop.mailbox.prepare(mail(shop, phase.id, iteration, progress, now, log))
     # Verdicts are of the round they were given in; a new one judges anew.
     forget = () if progress.in_round else ("criteriaStatus", "criteriaEvidence")
@@ -87,12 +87,14 @@ def run_session(shop: Workshop, progress: Progress, step: RunSession) -> Progres
     kept_log = "" if shop.agent.keeps_log else log
     shop.emit(SessionBegan(progress.run, iteration, phase.id, phase.emoji, shop.agent.name, kept_log))
     before, began = task.artifacts(), time.time()
-    outcome = shop.agent.run(_host(shop, progress, phase.id, Path(prompt)))
-    if not task.exists():
-        raise TaskInvalid(f"{shop.shown} was removed while the marathon ran. The agent was stopped.")
+    try:
+        outcome = shop.agent.run(_host(shop, progress, phase.id, Path(prompt)))
+    finally:
+        if not task.exists():  # whatever else went wrong, this is why
+            raise TaskInvalid(f"{shop.shown} was removed while the marathon ran. The agent was stopped.")
     changes = changes_since(shop.project, began, task.folder)
     changes = Changes(changes.moved or before != task.artifacts(), changes.files)
-    return observe(shop, progress, phase, outcome, changes=changes)
+    return observe(shop, progress, phase, outcome, shop.mailbox.read(), changes)
 
 
 def observe(
@@ -100,15 +102,13 @@ def observe(
     progress: Progress,
     phase: Phase,
     outcome: Outcome,
-    *,
+    mail: Mapping[str, Any],
     changes: Changes = UNKNOWN,
-    mailbox: Mailbox | None = None,
 ) -> Progress:
     """Read what the agent left and put it into the journal; also for a session whose runner was killed."""
     proposal, invalid = _read_proposal(shop, progress, phase)
     mark = shop.task.output_mark(phase.output)
     output: Literal["fresh", "stale", "missing"] = "fresh" if mark != progress.round_mark else "stale"
-    mail = (mailbox or shop.mailbox).read()
     ended = SessionEnded(
         ending=outcome.ending,
         cause=clean(outcome.cause),
@@ -155,7 +155,7 @@ def _host(shop: Workshop, progress: Progress, phase: str, prompt: Path) -> Host:
         message = shop.task.inbox.put("steer", text=text, later=for_next_session)
         return None if for_next_session else next((one for one in new_steering() if one.id == message), None)
 
-    def stop_now() -> bool:
+    def on_tick() -> bool:
         shop.catch_up()
         return shop.stop_now()
 
@@ -166,7 +166,7 @@ def _host(shop: Workshop, progress: Progress, phase: str, prompt: Path) -> Host:
         lock_fd=shop.lock_fd,
         signals=shop.signals,
         emit=shop.emit,
-        stop_now=stop_now,
+        on_tick=on_tick,
         timeout=shop.timeout or None,
         start=shop.start,
         attended=shop.attended,
@@ -200,7 +200,7 @@ def _set_aside(shop: Workshop, reason: str) -> None:
     shop.emit(Told(f"STATE.json was not valid: {reason}.{where} The last good state is restored.", "warning"))
 
 
-def _wait_asked(mail: dict[str, Any]) -> WaitAsked | None:
+def _wait_asked(mail: Mapping[str, Any]) -> WaitAsked | None:
     seconds = mail.get("waitSeconds")
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
         return None

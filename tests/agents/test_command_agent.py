@@ -41,7 +41,7 @@ class Runner:
             "lock_fd": 2,
             "signals": self.signals,
             "emit": self.events.append,
-            "stop_now": lambda: False,
+            "on_tick": lambda: False,
             "timeout": 30.0,
             "start": child.run,
             "attended": False,
@@ -111,7 +111,7 @@ def test_one_that_takes_too_long_is_a_timeout(runner: Runner) -> None:
 
 
 def test_one_that_is_asked_to_stop_is_stopped(runner: Runner) -> None:
-    assert sh("sleep 60").run(runner.host(stop_now=lambda: True)).ending == "stopped"
+    assert sh("sleep 60").run(runner.host(on_tick=lambda: True)).ending == "stopped"
 
 
 def test_one_that_leaves_processes_behind_is_told_of(runner: Runner) -> None:

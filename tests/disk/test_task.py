@@ -305,17 +305,21 @@ def test_the_sessions_at_the_end_that_have_no_file_are_known(task: Task) -> None
     sessions = [{"run": run, "iteration": number} for run, number in ((1, 1), (1, 999), (1, 1000), (2, 1), (2, 2))]
     assert task.runs.unfiled([]) == []
     assert task.runs.unfiled(sessions) == sessions
+    task.runs.make_room(1, 1, 0)
     task.runs.write_iteration(sessions[2])
     assert task.runs.unfiled(sessions) == sessions[3:]
     assert task.runs.unfiled(sessions[:3]) == []
+    (task.runs.folder(1) / "iterations" / "999.json").touch()
+    assert task.runs.unfiled(sessions[:2]) == sessions[:2]
     assert json.loads((task.runs.folder(1) / "iterations" / "1000.json").read_text()) == sessions[2]
 
 
 def test_only_so_many_event_logs_stay(task: Task) -> None:
     for number in range(1, 6):
-        Path(task.runs.room_for_log(1, number, 0)).write_text("")
+        task.runs.make_room(1, number, 0)
+        Path(task.runs.session_path(1, "events", number, "jsonl")).write_text("")
     for number in range(1, 6):
-        task.runs.room_for_log(1, number, 2)
+        task.runs.make_room(1, number, 2)
     assert sorted(os.listdir(task.runs.folder(1) / "events")) == ["004.jsonl", "005.jsonl"]
 
 

@@ -167,6 +167,9 @@ def assert_completed(world: World, run: int) -> None:
     assert world.read("work.md").splitlines() == [f"chunk of run {number}" for number in range(1, run + 1)]
     assert [record["phase"] for record in world.records("moved")] == ["plan", "implement"] * run
     assert len(world.records("finished")) == run
+    files = sorted((world.task / ".marathon" / "runs").glob("*/iterations/*.json"))
+    assert len(files) == len(world.records("session_ended"))
+    assert all(json.loads(path.read_text())["ending"] for path in files)
     assert_in_order(world)
 
 

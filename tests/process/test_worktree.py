@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from marathon.disk.task import Task
 from marathon.process.worktree import Changes, changes_since
 
 LONG_AGO = 1_000_000_000
@@ -98,13 +99,35 @@ def test_a_huge_file_a_link_and_a_pipe_are_not_read(project: Path) -> None:
 
 def test_what_we_and_pi_note_in_a_home_folder_is_no_change(project: Path) -> None:
     notes = [project / ".pi" / "marathon-states" / "a.json", project / ".pi" / "agent" / "sessions" / "b.jsonl"]
-    for path in notes:
+    skill = project / ".pi" / "agent" / "skills" / "mine.md"
+    for path in (*notes, skill):
         path.parent.mkdir(parents=True)
-    extension = project / ".pi" / "extensions" / "mine.ts"
-    extension.parent.mkdir()
     age(project)
     assert changes(project, lambda: [path.write_text("new\n") for path in notes]) == Changes(moved=False)
-    assert names(changes(project, lambda: extension.write_text("new\n"))) == [".pi/extensions/mine.ts"]
+    assert names(changes(project, lambda: skill.write_text("new\n"))) == [".pi/agent/skills/mine.md"]
+
+
+@pytest.mark.parametrize("repository", [True, False])
+def test_but_a_project_among_such_notes_has_changes_too(tmp_path: Path, repository: bool) -> None:
+    project = tmp_path / ".pi" / "agent" / "sessions" / "odd"
+    (project / "src").mkdir(parents=True)
+    if repository:
+        git(project, "init", "-q")
+    age(tmp_path)
+    assert names(changes(project, lambda: (project / "src" / "a.ts").write_text("new\n"))) == ["src/a.ts"]
+
+
+def test_somebody_else_may_make_and_remove_files_meanwhile(project: Path) -> None:
+    """As a build in another shell does; every try is a race, and one in a hundred hit the moment."""
+    busy = "while :; do for n in 1 2 3 4; do mkdir d$n; : >d$n/f; : >g$n; : >task/h$n; done; rm -rf d* g* task/h*; done"
+    other = subprocess.Popen(["sh", "-c", busy], cwd=project)
+    try:
+        for _ in range(300):
+            assert changes(project, lambda: None).moved in (True, False)
+            assert "STATE.json" not in Task(project / "task").artifacts()
+    finally:
+        other.kill()
+        other.wait()
 
 
 @pytest.mark.parametrize("project", ["git", "below git"], indirect=True)

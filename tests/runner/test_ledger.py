@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,6 +12,7 @@ import pytest
 
 from marathon.core.records import Remark
 from marathon.disk.task import Task
+from marathon.errors import DiskFailed
 from marathon.runner.ledger import Ledger
 from tests.core.making import begun, gate, left, started
 from tests.disk.tools import calls_of
@@ -41,12 +45,38 @@ def test_a_start_is_on_disk_when_the_agent_is_at_work_and_before_its_end_counts(
     assert calls_of(lambda: ledger.record(left())) == SYNCED
 
 
+def test_a_start_that_cannot_be_synced_is_told_and_not_tried_again(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(fd: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    ledger.record(started())
+    monkeypatch.setattr(os, "fdatasync", fail)
+    with pytest.raises(DiskFailed, match=r"journal\.jsonl: Input/output error"):
+        ledger.catch_up()
+    ledger.catch_up()
+
+
+def test_a_task_that_was_removed_does_not_come_back_with_the_files_of_its_sessions(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    ledger.record(started())
+    ledger.record(left())
+    shutil.rmtree(tmp_path)
+    ledger.catch_up()
+    ledger.record(gate())
+    ledger.close()
+    assert not tmp_path.exists()
+
+
 def test_the_file_of_a_session_waits_for_the_next_one_to_run(ledger: Ledger, tmp_path: Path) -> None:
+    Task(tmp_path).runs.make_room(1, 1, 0)
     folder = tmp_path / ".marathon" / "runs" / "001" / "iterations"
     ledger.record(started())
     ledger.record(left())
     ledger.record(started(iteration=2))
-    assert not folder.exists()
+    assert list(folder.iterdir()) == []
     ledger.catch_up()
     assert [path.name for path in folder.iterdir()] == ["001.json"]
     ledger.record(left())

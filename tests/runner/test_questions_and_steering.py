@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import subprocess
 from collections.abc import Callable
 
@@ -124,3 +127,22 @@ def test_a_task_file_edited_in_one_session_is_what_the_next_one_reads(world: Wor
     assert world.run().returncode == 3
     assert "All of it." in world.read("read")
     assert "Also in French." in world.read("read")
+
+
+@pytest.mark.parametrize(("iteration", "gates"), [(2, ["question"]), (1, ["review"])])
+def test_of_a_killed_session_only_its_own_question_counts(
+    world: World, in_background: Callable[..., subprocess.Popen[str]], iteration: int, gates: list[str]
+) -> None:
+    """A power cut may bring back what the mailbox held before the session."""
+    more: Entry = {"append": {"notes.md": "{n}"}, "state": {"state": "running", "phase": "research"}}
+    world.script(more, {**more, "hold": True}, research())
+    runner = in_background()
+    until(lambda: world.holding(2), "the second session runs")
+    os.kill(runner.pid, signal.SIGKILL)
+    runner.wait()
+    [mailbox] = world.states.glob("*.json")
+    mail = json.loads(mailbox.read_text())
+    assert (mail["run"], mail["iteration"]) == (1, 2)
+    mailbox.write_text(json.dumps({**mail, "iteration": iteration, "feedbackQuestion": "Which port?"}))
+    world.run()
+    assert [record["kind"] for record in world.records("gate_opened")] == gates

@@ -135,13 +135,12 @@ def run(place: Place, start: Start) -> Ran:
             except Interrupted as signal:
                 code = 128 + signal.signum
             mailbox.remove()
+            ledger.close()
             return Ran(code, ledger.progress, None)
     except Killed:
         return Ran(None, None, ledger.owes if ledger else None)
     finally:
         log.close()
-        if ledger:
-            ledger.close()
         if lock:
             lock.release()
         close_all_below(place.task)

@@ -252,7 +252,7 @@ class _Agent:
             seen.left = _bytes(self.witness.task.folder / "STATE.json")
         if session.killed_after is not None:
             self.life.end()
-        end = "stopped" if host.stop_now() else session.end
+        end = "stopped" if host.on_tick() else session.end
         return replace(ENDS[end], steered=tuple(steer.id for steer in seen.steered))
 
     def close(self) -> None:

@@ -205,7 +205,7 @@ class _Session:
         if self._run.working and not self._run.settled:
             self._unsent += self._host.new_steering()
             self._send_steering()
-        return self._host.stop_now()
+        return self._host.on_tick()
 
     def _send_steering(self) -> None:
         """What was typed before pi began to work waits for that."""
