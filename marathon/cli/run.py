@@ -88,8 +88,8 @@ def _marathon(order: Order, signals: Signals, emit: Sink, cleanup: contextlib.Ex
     cleanup.callback(order.agent.close)
     if not ledger.progress.workflow:
         begin(task, ledger, order.definitions, order.workflow, _clock)
-    completed = finish_interrupted(task, ledger, order.definitions, _clock)
-    if order.feedback is not None and not (completed and completed.text == order.feedback):
+    finish_interrupted(task, ledger, order.definitions, _clock)
+    if order.feedback is not None:
         restart(task, ledger, order.definitions, order.feedback, _clock)
     _warn_of_useless_budgets(order, ledger.progress, emit)
     stops = Stops(task, runner_id, emit)

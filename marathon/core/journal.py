@@ -96,6 +96,7 @@ class Progress(NamedTuple):
     delivered: HumanMark = NOTHING_DELIVERED
     unwritten: GateAnswered | None = None
     restart: RestartBegun | None = None
+    restarted_with: str = ""  # the words that began this run
     streaks: Streaks = Streaks()
     used: Used = Used()
     warned: tuple[str, ...] = ()
@@ -316,6 +317,7 @@ def _run_started(now: Progress, record: RunStarted) -> Progress:
         position=Position(_path(record.path)),
         phase=record.phase,
         run=record.run,
+        restarted_with=now.restart.text if now.restart else "",
         started=record.at,
         delivered=now.delivered,
         steer=now.steer,

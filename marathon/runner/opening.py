@@ -115,10 +115,8 @@ def _awaits_review(task: Task, state: TaskState, all_places: list[tuple[PhasePat
     return before if before >= 0 and task.output_mark(all_places[before][1].output) else None
 
 
-def finish_interrupted(
-    task: Task, ledger: Ledger, definitions: Definitions, clock: Callable[[], datetime]
-) -> RestartBegun | None:
-    """Complete what an earlier runner recorded but did not live to carry out; returns the restart, if it was one."""
+def finish_interrupted(task: Task, ledger: Ledger, definitions: Definitions, clock: Callable[[], datetime]) -> None:
+    """Complete what an earlier runner recorded but did not live to carry out."""
     task.remove_leftovers()
     owed = ledger.progress.unwritten
     if owed is not None:
@@ -127,12 +125,14 @@ def finish_interrupted(
     begun = ledger.progress.restart
     if begun is not None:
         _complete_restart(task, ledger, begun, definitions, clock)
-    return begun
 
 
 def restart(task: Task, ledger: Ledger, definitions: Definitions, text: str, clock: Callable[[], datetime]) -> None:
-    """Archive the last run's artifacts, keep the human's words, and begin a new run."""
+    """Archive the last run's artifacts, keep the human's words, and begin a new run; unless these very words have begun
+    one that has had no session yet: then the same command was typed again after a crash."""
     progress = ledger.progress
+    if (progress.restarted_with, progress.iteration) == (text, 0):
+        return
     outputs = [phase.output for _, phase in places(definitions, progress.workflow) if phase.output]
     record = RestartBegun(
         files=archive_names(task, outputs, clock()),

@@ -389,7 +389,8 @@ def test_a_wait_that_is_over_is_remembered_for_the_next_session_only() -> None:
 def test_a_restart_is_owed_until_the_new_run_began() -> None:
     records = [*after("implement", left("completed/done")), Finished()]
     assert fold([*records, RESTART]).restart == RESTART
-    assert fold([*records, RESTART, RUN_2]).restart is None
+    begun_anew = fold([*records, RESTART, RUN_2])
+    assert (begun_anew.restart, begun_anew.restarted_with) == (None, "also X")
 
 
 def test_a_new_run_begins_anew_and_keeps_what_is_owed_to_the_human() -> None:

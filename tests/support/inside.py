@@ -103,8 +103,8 @@ def run(place: Place, start: Start) -> Ran:
             ledger = MortalLedger(task, place.clock, start.life)
             if not ledger.progress.workflow:
                 begin(task, ledger, place.definitions, place.workflow, place.clock)
-            completed = finish_interrupted(task, ledger, place.definitions, place.clock)
-            if start.feedback is not None and not (completed and completed.text == start.feedback):
+            finish_interrupted(task, ledger, place.definitions, place.clock)
+            if start.feedback is not None:
                 restart(task, ledger, place.definitions, start.feedback, place.clock)
             stops = Stops(task, runner_id)
             shop = Workshop(
