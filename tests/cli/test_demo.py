@@ -27,6 +27,11 @@ def test_without_a_terminal_it_passes_its_own_gates_and_says_so(world: World) ->
     assert f"The demo's project is {project}" in ran.stdout
     for name in ("research.md", "plan.md", "work.md", "result.md"):
         assert (task_of(project) / name).read_text().strip()
+    judged = [line for line in ran.stdout.splitlines() if "met: " in line]
+    assert [line.split(" (")[0].strip() for line in judged] == [
+        "met: No public function is without a docstring.",
+        "met: Every public function in `textkit/words.py` has a test.",
+    ]
     log = subprocess.run(["git", "log", "--oneline"], cwd=project, capture_output=True, text=True, check=True)
     assert len(log.stdout.splitlines()) >= 3
 

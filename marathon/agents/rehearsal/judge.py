@@ -8,7 +8,7 @@ from marathon.agents.rehearsal.heed import asks, spared
 from marathon.agents.rehearsal.session import Session
 from marathon.agents.rehearsal.survey import Function, survey
 
-_ASKED = re.compile(r"^These you judge yourself.*?\n\n((?:> .*\n)+)", re.MULTILINE | re.DOTALL)
+_ASKED = re.compile(r"^These you judge yourself.*\n\n((?:> .*\n)+)", re.MULTILINE)
 
 
 def judgements(session: Session) -> Mapping[str, Any]:
