@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.process.driver import Pty
-from tests.support.world import World
+from tests.support.world import ROOT, World
 
 KEYS_SHOWN = b"[q]      Quit marathon"
 
@@ -19,9 +19,10 @@ def task_of(project: Path) -> Path:
 
 
 def test_without_a_terminal_it_passes_its_own_gates_and_says_so(world: World) -> None:
-    ran = world.cli("demo", "--into", "demo", timeout=120)
+    ran = world.cli("demo", "--into", "demo", timeout=120, PATH="/usr/bin:/bin")
     assert ran.returncode == 0
     assert "--auto-approve" in ran.stdout
+    assert f"&& {ROOT / 'bin' / 'pi-marathon'} status docs/tasks/" in ran.stdout
     assert ran.stdout.count("nobody looked at it") == 2
     project = world.project / "demo"
     assert f"The demo's project is {project}" in ran.stdout
@@ -34,6 +35,13 @@ def test_without_a_terminal_it_passes_its_own_gates_and_says_so(world: World) ->
     ]
     log = subprocess.run(["git", "log", "--oneline"], cwd=project, capture_output=True, text=True, check=True)
     assert len(log.stdout.splitlines()) >= 3
+
+
+def test_on_the_path_it_is_called_by_its_name(world: World) -> None:
+    (world.home / "pi-marathon").symlink_to(ROOT / "bin" / "pi-marathon")
+    ran = world.cli("demo", "--into", "demo", PATH=f"{world.home}:{world.env()['PATH']}")
+    assert "&& pi-marathon status docs/tasks/" in ran.stdout
+    assert "PATH" not in ran.stdout
 
 
 def test_on_a_terminal_feedback_at_a_gate_is_heeded(world: World, typed: Callable[..., Pty]) -> None:

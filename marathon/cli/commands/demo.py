@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -14,6 +16,8 @@ from marathon.errors import WrongUsage
 from marathon.process.terminal import interactive
 
 PACE_ON_A_TERMINAL = "0.25"
+COMMAND = "pi-marathon"
+CHECKOUT = Path(__file__).resolve().parents[3]
 
 
 @click.command("demo")
@@ -28,10 +32,12 @@ def command(ctx: click.Context, into: str | None) -> None:
         raise WrongUsage(
             f"The demo's project cannot be made in {folder}: {error.strerror or error}. Choose another with --into."
         ) from error
-    asked = interactive()
+    asked, name = interactive(), _our_name()
     click.echo(f"The demo's project is {folder}; it stays there. Its task: {task.relative_to(folder)}")
     if not asked:
         click.echo("There is no terminal, so the demo passes its own gates (--auto-approve).")
+    if name != COMMAND:
+        click.echo(f"{COMMAND} is not on your PATH: where it says so below, type {name}")
     os.chdir(folder)
     # Last in PATH, so that the demo's check finds a Python wherever we were found ourselves.
     os.environ["PATH"] = os.pathsep.join((os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)))
@@ -42,5 +48,11 @@ def command(ctx: click.Context, into: str | None) -> None:
     defaults = cli.make_context("pi-marathon", ["--task", str(task.relative_to(folder)), "--agent", "rehearsal"]).params
     # The commands that check the demo's task are our own.
     code = run_task({**defaults, "auto_approve": not asked, "trust": True}, ())
-    click.echo(f"Look around: cd {folder} && git log --stat && pi-marathon status {task.relative_to(folder)}")
+    click.echo(f"Look around: cd {folder} && git log --stat && {name} status {task.relative_to(folder)}")
     ctx.exit(code)
+
+
+def _our_name() -> str:
+    """How to start us from a shell: in a checkout that nobody put on the PATH, by the launcher's own path."""
+    launcher = CHECKOUT / "bin" / COMMAND
+    return COMMAND if shutil.which(COMMAND) or not launcher.exists() else shlex.quote(str(launcher))
