@@ -12,9 +12,10 @@ from marathon.core.decide import phase_ids
 from marathon.core.journal import Progress, fold
 from marathon.core.limits import Limits, budget_lines, with_amounts
 from marathon.core.names import StateInvalid
-from marathon.core.records import Record
+from marathon.core.records import GateOpened, Record
 from marathon.core.sessions import sessions_of
 from marathon.core.text import steps_line
+from marathon.disk.inbox import Message
 from marathon.disk.journal import read_journal
 from marathon.disk.lock import holder_of
 from marathon.disk.task import Task
@@ -24,6 +25,7 @@ from marathon.review.view import answering_commands, with_option
 from marathon.show.status import Status, condition_of, criteria_facts, waits_for, where
 
 Facts = Sequence[dict[str, Any]]
+_ANSWERED = {"cancel": "cancelled"}  # the condition of a task whose open gate has such an answer; else it is ready
 _NOTHING_LIMITED = Limits(max_iterations=0)  # what the task itself was given is told, not the defaults
 
 
@@ -49,11 +51,17 @@ def status_of(
     task: Task, shown: Path, progress: Progress, resume: str, *, runner: str = "", sessions: Facts = ()
 ) -> Status:
     """What a journal amounts to, in the words of `status`."""
-    steering = len(progress.steer) + sum(message.kind == "steer" for message in task.inbox.messages())
+    messages = task.inbox.messages()
+    steering = len(progress.steer) + sum(message.kind == "steer" for message in messages)
     workflows = load_workflows(Path.cwd(), os.environ).workflows
     gate = progress.gate
-    answers = answering_commands(gate.kind, shown, phase_ids(workflows, progress.workflow)) if gate else ()
-    condition = condition_of(progress, bool(runner))
+    condition, waits = condition_of(progress, bool(runner)), waits_for(progress, moment())
+    verdict = _verdict_on(gate, messages)
+    if verdict and not runner:
+        condition = _ANSWERED.get(verdict.choice, "ready")
+        waits = f"a start: its gate is answered ({verdict.choice})" if condition == "ready" else ""
+    open_for = gate if gate and not verdict else None
+    answers = answering_commands(open_for.kind, shown, phase_ids(workflows, progress.workflow)) if open_for else ()
     return Status(
         task=str(shown),
         condition=condition,
@@ -67,7 +75,7 @@ def status_of(
         budget=budget_lines(with_amounts(_NOTHING_LIMITED, progress.limits, progress.added), progress.used),
         steps=steps_line(task.plan_steps()),
         checks=criteria_facts(progress),
-        waits_for=waits_for(progress, moment()),
+        waits_for=waits,
         note=(gate.note if gate else None) or "",
         runner=runner,
         steering=steering,
@@ -82,12 +90,20 @@ def row_of(folder: Path) -> Status:
     task = Task(folder)
     running = holder_of(task.lock_path) is not None
     known = None if running else task.runs.summary()
-    if known is not None:
+    answered = known is not None and known.get("condition") == "gate" and task.inbox.messages()
+    if known is not None and not answered:
         return _as_row(folder, known)
     progress = fold(read_journal(task.journal_path))
     if not progress.workflow:
         return Status(task=str(folder), condition=_untouched(task))
-    return _as_row(folder, summary_of(progress, running=running))
+    facts = summary_of(progress, running=running)
+    verdict = None if running else _verdict_on(progress.gate, task.inbox.messages())
+    return _as_row(folder, {**facts, "condition": _ANSWERED.get(verdict.choice, "ready")} if verdict else facts)
+
+
+def _verdict_on(gate: GateOpened | None, messages: Sequence[Message]) -> Message | None:
+    """What a human said to this gate from a shell, while no runner was there to hear it."""
+    return next((each for each in messages if gate and (each.kind, each.to) == ("verdict", gate.token)), None)
 
 
 def summary_of(progress: Progress, *, running: bool = False) -> dict[str, Any]:

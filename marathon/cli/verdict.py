@@ -17,6 +17,7 @@ from marathon.disk.journal import read_journal
 from marathon.disk.lock import holder_of
 from marathon.disk.task import Task
 from marathon.errors import WrongUsage
+from marathon.review.view import with_option
 
 
 def open_gate(directory: str, command: str) -> tuple[Task, Path, Progress, GateOpened]:
@@ -37,10 +38,14 @@ def send(
 ) -> None:
     """Store the verdict for exactly this gate and say what happens next."""
     task.inbox.put("verdict", to=gate.token, choice=choice, text=text, phase=phase)
-    if holder_of(task.lock_path) is not None:
+    resume = resume_command(task, shown)
+    if choice == "cancel":
+        again = with_option(resume, '-h "what to do"')
+        click.echo(f"{said} To start again: {again}")
+    elif holder_of(task.lock_path) is not None:
         click.echo(f"{said} The running marathon goes on.")
     else:
-        click.echo(f"{said} To go on: {resume_command(task, shown)}")
+        click.echo(f"{said} To go on: {resume}")
 
 
 def resume_command(task: Task, shown: Path) -> str:

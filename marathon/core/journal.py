@@ -38,7 +38,6 @@ from marathon.core.workflow import Position, Segment
 
 # Gates after whose answer the session's end is judged as if there had been no gate.
 JUDGED_AGAIN = ("limit", "session", "checks")
-
 NOWHERE = Position(())
 NOTHING_DELIVERED = HumanMark()
 NOTHING_USED = Usage()

@@ -108,6 +108,10 @@ class Task:
             raise StateInvalid("it is a symlink" if link else (error.strerror or str(error))) from error
         return None if data is None else parse_state(data)
 
+    def state_mark(self) -> str | None:
+        """Changes whenever STATE.json is written."""
+        return mark_of(self._state)
+
     def write_state(self, state: TaskState) -> None:
         write_atomic(self._state, state.to_bytes(), mode=SHARED_FILE)
 

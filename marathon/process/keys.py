@@ -8,6 +8,7 @@ import select
 import signal
 import termios
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -25,8 +26,9 @@ class Keys:
     What was typed before is thrown away on enter: a key pressed before a question was shown never answers it.
     """
 
-    def __init__(self, fd: int = 0) -> None:
+    def __init__(self, fd: int = 0, on_resume: Callable[[], None] = lambda: None) -> None:
         self._fd = fd
+        self._on_resume = on_resume  # after a Ctrl+Z, when the shell has written on the screen
 
     def __enter__(self) -> Keys:
         self._saved: list[Any] = termios.tcgetattr(self._fd)
@@ -70,6 +72,7 @@ class Keys:
                 self._restore()
                 suspend_self(job=False)
                 self._listen()
+                self._on_resume()
 
     def _listen(self) -> None:
         modes = termios.tcgetattr(self._fd)

@@ -44,7 +44,8 @@ class NoTerminal:
         reply = elsewhere()
         if reply is None:
             commands = answering_commands(view.gate.kind, view.task, view.phases)
-            lines = [*describe(view), "", "Answer it with:", *commands, f"then: {view.resume}"]
+            indented = [f"  {command}" for command in commands]
+            lines = [*describe(view), "", "Answer it with one of:", *indented, f"then: {view.resume}"]
             self._emit(Told("\n".join(lines)))
         return reply
 
@@ -74,20 +75,24 @@ class TerminalDesk:
                 return key
             if key == "c" and cancel_pending:
                 return Reply("cancel")
-            cancel_pending = key == "c"
-            shown = "Press c again to cancel this run for good; any other key forgets it." if cancel_pending else keys
-            reply = self._reply(key, view)
+            # A key that forgets a cancel does nothing else: Enter was meant as a no, not as a review.
+            reply = None if cancel_pending else self._reply(key, view)
             if reply is not None:
                 return reply
+            cancel_pending = key == "c"
+            shown = "Press c again to cancel this run for good; any other key forgets it." if cancel_pending else keys
 
     def _key(
         self, shown: str, known: list[Option], elsewhere: Callable[[], Reply | None], *, any_key: bool
     ) -> str | Reply:
         """One of the known keys (with `any_key`, the empty string for all others), or a verdict from elsewhere."""
         keys = {option.key for option in known}
-        with Keys() as pressed:
-            # Shown only now: what was typed before is thrown away, so no earlier key can answer.
+
+        def show() -> None:
             print(fitted(shown, shutil.get_terminal_size().columns), flush=True)
+
+        with Keys(on_resume=show) as pressed:
+            show()  # only now: what was typed before is thrown away, so no earlier key can answer
             while True:
                 reply = elsewhere()
                 if reply is not None:

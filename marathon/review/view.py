@@ -160,16 +160,16 @@ def fitted(text: str, columns: int) -> str:
 
 
 def answering_commands(kind: GateKind, task_folder: Path, phases: Sequence[str]) -> list[str]:
-    """The commands that answer such a gate from a shell."""
+    """The commands that answer such a gate from a shell, each as it can be typed."""
     task = shlex.quote(str(task_folder))
+    approve = [f"pi-marathon approve {task}", f'pi-marathon approve {task} -m "note"']
     if kind == "question":
-        lines = [f'  pi-marathon answer {task} "your answer"']
-    elif kind == "workflow":
-        lines = [f'  pi-marathon redo {task} --phase {phase} -m "why"' for phase in phases]
-    elif kind == "clarify":
-        lines = [f'  pi-marathon approve {task} [-m "note"]']
-    elif kind == "checks":
-        lines = [f"  pi-marathon approve {task}", f'  pi-marathon redo {task} -m "why not"']
-    else:
-        lines = [f'  pi-marathon approve {task} [-m "note"]', f'  pi-marathon redo {task} [--phase PHASE] -m "why"']
-    return lines
+        return [f'pi-marathon answer {task} "your answer"']
+    if kind == "workflow":
+        return [f'pi-marathon redo {task} --phase {phase} -m "why"' for phase in phases]
+    if kind == "clarify":
+        return approve
+    if kind == "checks":
+        return [approve[0], f'pi-marathon redo {task} -m "why not"']
+    earlier = [f'pi-marathon redo {task} --phase {phase} -m "why"' for phase in phases[:1]]
+    return [*approve, f'pi-marathon redo {task} -m "why"', *earlier]

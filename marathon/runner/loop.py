@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import signal
 from dataclasses import dataclass
 
@@ -18,6 +17,7 @@ from marathon.core.text import duration, steps_line
 from marathon.core.workflow import WorkflowInvalid, current
 from marathon.disk.mailbox import mailbox_of
 from marathon.process.signals import Interrupted
+from marathon.review.view import with_option
 from marathon.runner.gatekeeper import WAITS_FOR_HUMAN, Gatekeeper
 from marathon.runner.ledger import Ledger
 from marathon.runner.session import observe, run_session, update_state
@@ -72,7 +72,7 @@ class Runner:
                 case Finish():
                     return self._finish(step)
                 case Halt():
-                    self._tell(f'This run was cancelled. To start again: {self._command()} -h "what to do"')
+                    self._tell(f"This run was cancelled. To start again: {self._again()}")
                     return WAITS_FOR_HUMAN
 
     def _recover(self) -> None:
@@ -101,7 +101,7 @@ class Runner:
 
     def _finish(self, step: Finish) -> int:
         if step.recorded:
-            self._tell(f'This task is completed. To start it again: {self._command()} -h "what else to do"')
+            self._tell(f"This task is completed. To start it again: {self._again()}")
             return COMPLETED
         update_state(self.shop, DONE, self.progress.iteration, state="completed")
         self.ledger.record(Finished())
@@ -122,5 +122,5 @@ class Runner:
     def _tell(self, text: str) -> None:
         self.shop.emit(Told(text))
 
-    def _command(self) -> str:
-        return f"pi-marathon --task {shlex.quote(str(self.shop.shown))}"
+    def _again(self) -> str:
+        return with_option(self.shop.resume, '-h "what else to do"')

@@ -86,12 +86,14 @@ def run_session(shop: Workshop, progress: Progress, step: RunSession) -> Progres
     )
     kept_log = "" if shop.agent.keeps_log else log
     shop.emit(SessionBegan(progress.run, iteration, phase.id, phase.emoji, shop.agent.name, kept_log))
-    before, began = task.artifacts(), time.time()
+    before, state_before, began = task.artifacts(), task.state_mark(), time.time()
     try:
         outcome = shop.agent.run(_host(shop, progress, phase.id, Path(prompt)))
     finally:
         if not task.exists():  # whatever else went wrong, this is why
             raise TaskInvalid(f"{shop.shown} was removed while the marathon ran. The agent was stopped.")
+    if outcome.ending == "ended" and task.state_mark() == state_before:
+        shop.emit(Told("The agent did not write STATE.json; that counts as: more of this phase is left.", "warning"))
     changes = changes_since(shop.project, began, task.folder)
     changes = Changes(changes.moved or before != task.artifacts(), changes.files)
     return observe(shop, progress, phase, outcome, shop.mailbox.read(), changes)

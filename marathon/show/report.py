@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from marathon.core.text import clean, one_line
@@ -17,7 +18,6 @@ _MEANING = {
     130: "interrupted",
     143: "terminated",
 }
-_TOLD_ELSEWHERE = ("Sessions:", "Criteria:", "  ")
 
 
 def meaning(code: int) -> str:
@@ -31,7 +31,7 @@ def as_json(status: Status, code: int) -> dict[str, Any]:
 
 def as_markdown(status: Status, code: int, when: str) -> str:
     """The same for people; what agents wrote stands in code blocks or on one line."""
-    told = [line for line in status_lines(status) if not line.startswith(_TOLD_ELSEWHERE)]
+    told = status_lines(replace(status, checks=(), sessions=()))  # these have parts of their own
     parts = [f"# {meaning(code).capitalize()} (exit {code})", f"{when}, run {status.run}", _block(told)]
     if status.checks:
         parts += ["## Criteria", "\n".join(f"- {check_line(each)}" for each in status.checks)]

@@ -105,7 +105,7 @@ def status_lines(status: Status) -> list[str]:
         lines.append("Sessions:")
         lines += [session_line(facts) for facts in status.sessions]
     if status.answer_with:
-        lines += ["Answer with:", *status.answer_with]
+        lines += ["Answer with one of:", *(f"  {command}" for command in status.answer_with)]
     if status.resume:
         lines.append(f"{'Go on:':11}{status.resume}")
     return [clean(line) for line in lines]

@@ -69,6 +69,7 @@ def test_the_demo_can_be_left_and_taken_up_again(world: World, typed: Callable[.
     terminal.expect(KEYS_SHOWN)
     terminal.send(b"q")
     shown = terminal.expect(b"Look around").decode()
+    assert f"To go on from here: cd {world.project / 'demo'} && " in shown
     assert "--agent rehearsal" in shown
     assert terminal.wait() == 3
     project = world.project / "demo"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.process.driver import Pty
+from tests.process.driver import Pty, shell
 from tests.support.world import World, chunk, finish, plan, research
 
 
@@ -214,3 +215,19 @@ def test_human_md_edited_while_the_prompt_is_open_keeps_both_texts(
     assert human.endswith("from the prompt\n")
     assert "> from my editor" in world.prompt(2)
     assert "> from the prompt" in world.prompt(2)
+
+
+def test_after_ctrl_z_and_fg_the_gate_is_shown_again(world: World) -> None:
+    world.script(research())
+    world.run()
+    with shell(**world.env()) as terminal:
+        terminal.send(f"cd {world.project} && {shlex.join(world.argv(*world.task_args()))}\n".encode())
+        terminal.expect(b"[q]      Quit marathon")
+        terminal.send(b"\x1a")
+        terminal.expect(b"Stopped")
+        terminal.expect(b"$ ")
+        terminal.send(b"fg\n")
+        shown = terminal.expect(b"[q]      Quit marathon").decode()
+        assert "Review the output: task/research.md" in shown
+        terminal.send(b"q")
+        terminal.expect(b"The gate stays open.")

@@ -218,3 +218,11 @@ def test_all_boxes_ticked_end_nothing_but_are_asked_about(world: World) -> None:
     assert ran.returncode == 0
     assert "2/2 steps" in ran.stdout
     assert "All 2 steps of the plan are ticked" in world.prompt(4)
+
+
+def test_an_agent_that_writes_no_state_is_told_of(world: World) -> None:
+    world.script({"append": {"notes.md": "{n}\n"}}, research())
+    ran = world.run()
+    assert ran.returncode == 3
+    assert ran.stdout.count("The agent did not write STATE.json") == 1
+    assert world.sessions() == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 
 import pytest
@@ -119,3 +120,19 @@ def test_a_file_that_claims_approval_is_only_a_file(world: World) -> None:
     assert ran.returncode == 3
     assert world.sessions() == 1
     assert not world.records("gate_answered")
+
+
+def test_an_answered_gate_is_asked_about_no_more(world: World) -> None:
+    world.script(research())
+    world.run()
+    report = world.read(".marathon/runs/001/summary.md")
+    assert "Answer with one of:\n" in report
+    commands = json.loads(world.cli("status", "task", "--json").stdout)["answer_with"]
+    assert all(f"{command}\n" in report for command in commands)
+    assert world.cli("list", ".").stdout.startswith("gate ")
+    assert world.cli(*shlex.split(commands[1])[1:]).returncode == 0, "it can be pasted as it is"
+    status = world.cli("status", "task").stdout
+    assert "State:     ready" in status
+    assert "Waits for: a start: its gate is answered (continue)" in status
+    assert "approve" not in status
+    assert world.cli("list", ".").stdout.startswith("ready ")

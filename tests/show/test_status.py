@@ -99,7 +99,7 @@ def test_everything_known_is_a_line_and_nothing_else_is() -> None:
         runner="pid 7 on here, for 3s",
         steering=2,
         sessions=[{"iteration": 7, "phase": "plan", "seconds": 65, "ending": "crashed", "cause": "exit code 1"}],
-        answer_with=["  pi-marathon approve docs/tasks/one"],
+        answer_with=["pi-marathon approve docs/tasks/one"],
         resume="pi-marathon --task docs/tasks/one",
     )
     assert status_lines(full) == [
@@ -115,7 +115,7 @@ def test_everything_known_is_a_line_and_nothing_else_is() -> None:
         "Steering:  2 message(s) for the next session",
         "Sessions:",
         "     7  plan           1m 05s  crashed  exit code 1",
-        "Answer with:",
+        "Answer with one of:",
         "  pi-marathon approve docs/tasks/one",
         "Go on:     pi-marathon --task docs/tasks/one",
     ]

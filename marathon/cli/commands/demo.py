@@ -48,7 +48,10 @@ def command(ctx: click.Context, into: str | None) -> None:
     defaults = cli.make_context("pi-marathon", ["--task", str(task.relative_to(folder)), "--agent", "rehearsal"]).params
     # The commands that check the demo's task are our own.
     code = run_task({**defaults, "auto_approve": not asked, "trust": True}, ())
-    click.echo(f"Look around: cd {folder} && git log --stat && {name} status {task.relative_to(folder)}")
+    shown = task.relative_to(folder)
+    if code:
+        click.echo(f"To go on from here: cd {folder} && {name} --task {shown} --agent rehearsal")
+    click.echo(f"Look around: cd {folder} && git log --stat && {name} status {shown}")
     ctx.exit(code)
 
 

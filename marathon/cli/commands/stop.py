@@ -21,4 +21,4 @@ def command(directory: str, now: bool) -> None:
     if holder is None:
         raise WrongUsage(f"No marathon runs on {shown}; nothing to stop.")
     task.inbox.put("stop", to=holder.runner, now=now)
-    click.echo(f"Asked {holder} to stop {'now' if now else 'after this session'}.")
+    click.echo(f"Asked the runner ({holder}) to stop {'now' if now else 'after this session'}.")
