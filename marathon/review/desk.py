@@ -67,10 +67,11 @@ class TerminalDesk:
 
     def _ask(self, view: GateView, elsewhere: Callable[[], Reply | None]) -> Reply | None:
         keys = "\n".join([RULE, "Options:", *map(str, options(view))])
-        shown = clean("\n".join([*describe(view), "", keys]))
+        shown = whole = clean("\n".join([*describe(view), "", keys]))
         cancel_pending = False
         while True:
-            key = self._key(shown, options(view), elsewhere, any_key=cancel_pending)
+            again = f"{whole}\n{shown}" if cancel_pending else whole
+            key = self._key(shown, again, options(view), elsewhere, any_key=cancel_pending)
             if isinstance(key, Reply):
                 return key
             if key == "c" and cancel_pending:
@@ -83,16 +84,19 @@ class TerminalDesk:
             shown = "Press c again to cancel this run for good; any other key forgets it." if cancel_pending else keys
 
     def _key(
-        self, shown: str, known: list[Option], elsewhere: Callable[[], Reply | None], *, any_key: bool
+        self, shown: str, again: str, known: list[Option], elsewhere: Callable[[], Reply | None], *, any_key: bool
     ) -> str | Reply:
-        """One of the known keys (with `any_key`, the empty string for all others), or a verdict from elsewhere."""
+        """One of the known keys (with `any_key`, the empty string for all others), or a verdict from elsewhere.
+
+        After a Ctrl+Z, `again` is shown.
+        """
         keys = {option.key for option in known}
 
-        def show() -> None:
-            print(fitted(shown, shutil.get_terminal_size().columns), flush=True)
+        def show(text: str) -> None:
+            print(fitted(text, shutil.get_terminal_size().columns), flush=True)
 
-        with Keys(on_resume=show) as pressed:
-            show()  # only now: what was typed before is thrown away, so no earlier key can answer
+        with Keys(on_resume=functools.partial(show, again)) as pressed:
+            show(shown)  # only now: what was typed before is thrown away, so no earlier key can answer
             while True:
                 reply = elsewhere()
                 if reply is not None:

@@ -223,6 +223,10 @@ def test_after_ctrl_z_and_fg_the_gate_is_shown_again(world: World) -> None:
     with shell(**world.env()) as terminal:
         terminal.send(f"cd {world.project} && {shlex.join(world.argv(*world.task_args()))}\n".encode())
         terminal.expect(b"[q]      Quit marathon")
+        terminal.send(b"c")
+        terminal.expect(b"Press c again")
+        terminal.send(b"x")
+        terminal.expect(b"[q]      Quit marathon")  # and no more of the gate
         terminal.send(b"\x1a")
         terminal.expect(b"Stopped")
         terminal.expect(b"$ ")
