@@ -76,7 +76,11 @@ class Verifier:
         if _leads_out(shop.project, criteria):  # since it was agreed to
             self._seen = ()
             return
-        shop.emit(Told(f"Completion is proposed: checking {len(criteria)} criteria."))
+        shop.emit(
+            Told(
+                f"Completion is proposed: checking {len(criteria)} {'criterion' if len(criteria) == 1 else 'criteria'}."
+            )
+        )
         logs = shop.task.runs.folder(progress.run) / "checks" / f"{progress.iteration:03d}"
         make_private_directory(logs)
         checks = Checks(

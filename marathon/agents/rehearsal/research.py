@@ -47,7 +47,7 @@ def _document(session: Session, found: Survey) -> str:
         "## What the task seems to ask",
         "",
         goal[1].strip() if goal else session.title(),
-        *(["", f"Off limits: {', '.join(off_limits)}"] if off_limits else []),
+        *(["", f"Off limits: {', '.join(f'`{name}`' for name in off_limits)}"] if off_limits else []),
         "",
         "## Files",
         "",
