@@ -413,6 +413,7 @@ def test_a_new_run_begins_anew_and_keeps_what_is_owed_to_the_human() -> None:
         position=Position((Segment("rpi", 0),)),
         phase="research",
         run=2,
+        restarted_with="also X",
         started="2026-02-02T14:30:00Z",
         delivered=mark(20),
         steer=(Steer("1", "still owed"),),

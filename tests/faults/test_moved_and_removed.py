@@ -34,7 +34,7 @@ def test_a_project_moved_between_runs_goes_on_where_it_was(world: World, tmp_pat
     assert world.cli("approve", "task", "-m", "check auth").returncode == 0
     shutil.move(world.project.parent, tmp_path / "elsewhere")
     moved = world_at(tmp_path / "elsewhere")
-    assert "your review of research" in moved.cli("status", "task").stdout
+    assert "Waits for: a start: its gate is answered (continue)" in moved.cli("status", "task").stdout
     assert moved.run("--auto-approve").returncode == 0
     assert moved.sessions() == 4
     assert "check auth" in moved.prompt(2)
