@@ -25,7 +25,6 @@ from marathon.review.view import answering_commands, with_option
 from marathon.show.status import Status, condition_of, criteria_facts, waits_for, where
 
 Facts = Sequence[dict[str, Any]]
-_ANSWERED = {"cancel": "cancelled"}  # the condition of a task whose open gate has such an answer; else it is ready
 _NOTHING_LIMITED = Limits(max_iterations=0)  # what the task itself was given is told, not the defaults
 
 
@@ -55,13 +54,13 @@ def status_of(
     steering = len(progress.steer) + sum(message.kind == "steer" for message in messages)
     workflows = load_workflows(Path.cwd(), os.environ).workflows
     gate = progress.gate
-    condition, waits = condition_of(progress, bool(runner)), waits_for(progress, moment())
     verdict = _verdict_on(gate, messages)
-    if verdict and not runner:
-        condition = _ANSWERED.get(verdict.choice, "ready")
+    condition, waits = _condition(progress, verdict, bool(runner)), waits_for(progress, moment())
+    answers: Sequence[str] = ()
+    if verdict:
         waits = f"a start: its gate is answered ({verdict.choice})" if condition == "ready" else ""
-    open_for = gate if gate and not verdict else None
-    answers = answering_commands(open_for.kind, shown, phase_ids(workflows, progress.workflow)) if open_for else ()
+    elif gate:
+        answers = answering_commands(gate.kind, shown, phase_ids(workflows, progress.workflow))
     return Status(
         task=str(shown),
         condition=condition,
@@ -96,9 +95,15 @@ def row_of(folder: Path) -> Status:
     progress = fold(read_journal(task.journal_path))
     if not progress.workflow:
         return Status(task=str(folder), condition=_untouched(task))
-    facts = summary_of(progress, running=running)
-    verdict = None if running else _verdict_on(progress.gate, task.inbox.messages())
-    return _as_row(folder, {**facts, "condition": _ANSWERED.get(verdict.choice, "ready")} if verdict else facts)
+    verdict = _verdict_on(progress.gate, task.inbox.messages())
+    return _as_row(folder, {**summary_of(progress), "condition": _condition(progress, verdict, running)})
+
+
+def _condition(progress: Progress, verdict: Message | None, running: bool) -> str:
+    """As the journal tells it; what was said to its gate counts as soon as it is said."""
+    if verdict and not running:
+        return "cancelled" if verdict.choice == "cancel" else "ready"
+    return condition_of(progress, running)
 
 
 def _verdict_on(gate: GateOpened | None, messages: Sequence[Message]) -> Message | None:
@@ -106,10 +111,10 @@ def _verdict_on(gate: GateOpened | None, messages: Sequence[Message]) -> Message
     return next((each for each in messages if gate and (each.kind, each.to) == ("verdict", gate.token)), None)
 
 
-def summary_of(progress: Progress, *, running: bool = False) -> dict[str, Any]:
+def summary_of(progress: Progress) -> dict[str, Any]:
     """The few facts of `list`; the runner leaves them beside the journal, so that a long list needs no long reading."""
     return {
-        "condition": condition_of(progress, running),
+        "condition": condition_of(progress, running=False),
         "phase": progress.phase,
         "run": progress.run,
         "iteration": progress.iteration,

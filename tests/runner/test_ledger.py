@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 from datetime import UTC, datetime
@@ -45,17 +44,22 @@ def test_a_start_is_on_disk_when_the_agent_is_at_work_and_before_its_end_counts(
     assert calls_of(lambda: ledger.record(left())) == SYNCED
 
 
-def test_a_start_that_cannot_be_synced_is_told_and_not_tried_again(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(fd: int) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
+def test_a_start_that_cannot_be_synced_is_told_and_not_tried_again(ledger: Ledger, tmp_path: Path) -> None:
+    journal = tmp_path / ".marathon" / "journal.jsonl"
+    [fd] = [int(link.name) for link in Path("/proc/self/fd").iterdir() if os.path.realpath(link) == str(journal)]
     ledger.record(started())
-    monkeypatch.setattr(os, "fdatasync", fail)
-    with pytest.raises(DiskFailed, match=r"journal\.jsonl: Input/output error"):
+    _put_a_pipe_in_place_of(fd)
+    with pytest.raises(DiskFailed, match=r"journal\.jsonl: Invalid argument"):
         ledger.catch_up()
-    ledger.catch_up()
+    assert calls_of(ledger.catch_up) == []
+
+
+def _put_a_pipe_in_place_of(fd: int) -> None:
+    """It can be written, but the kernel refuses to sync it."""
+    reading, writing = os.pipe()
+    os.dup2(writing, fd, inheritable=False)
+    os.close(writing)
+    os.close(reading)
 
 
 def test_a_task_that_was_removed_does_not_come_back_with_the_files_of_its_sessions(
