@@ -48,12 +48,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="just enough to see that it works; the figures say little")
     parser.add_argument("--strict", action="store_true", help="exit 1 if a target is missed")
     parser.add_argument("--out", type=Path, default=RESULTS, metavar="FILE", help="the JSON file")
-    parser.add_argument("--dir", type=Path, metavar="DIR", help="where to work: its filesystem is the one measured")
+    parser.add_argument(
+        "--dir", type=Path, metavar="DIR", help="where to work: its filesystem is the one measured; made if missing"
+    )
     return parser
 
 
 def _measured(groups: Sequence[str], counts: Counts, where: Path | None) -> tuple[dict[str, Any], list[Row]]:
     folder = where or (ON_DISK if ON_DISK.is_dir() else None)
+    if where:
+        where.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="pi-marathon-bench-", dir=folder) as made:
         scratch = Scratch(Path(made))
         facts = machine.facts(scratch.project)

@@ -30,7 +30,7 @@ class Host:
     """What the runner lends an agent for one session."""
 
     project: Path
-    prompt: Path
+    prompt: str  # the file
     env: Mapping[str, str]
     lock_fd: int
     signals: Signals

@@ -15,4 +15,4 @@ class StateInvalid(ValueError):
 
 def utc(moment: datetime) -> str:
     """ISO-8601 in UTC with a Z, to the second."""
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
+    return moment.astimezone(UTC).isoformat(timespec="seconds").removesuffix("+00:00") + "Z"

@@ -12,6 +12,7 @@ from marathon.core.names import DONE
 from marathon.core.text import quoted
 from marathon.core.workflow import Phase
 
+_JSON = json.JSONEncoder(ensure_ascii=False)
 REFLECTION = (
     "Read the plan and work.md as a stranger would. What was achieved, what was tried in vain, what is in the way? "
     "Is the plan still right? Write the answer as a short dated note at the end of work.md, bring the boxes of plan.md "
@@ -131,7 +132,7 @@ def _criteria(briefing: Briefing) -> str:
         parts.append(
             f"These you judge yourself, honestly, each by its exact name:\n\n{lines}\n\n"
             "Record each in STATE.json beside the other fields; without evidence it counts as not met:\n\n"
-            f"    {json.dumps(example, ensure_ascii=False)}"
+            f"    {_JSON.encode(example)}"
         )
     return "\n\n".join(parts)
 
@@ -170,7 +171,7 @@ def _state(when: str, state: str, phase: str, briefing: Briefing, note: str | No
         "updatedAt": briefing.time,
         "note": note,
     }
-    return f"{when}:\n\n    {json.dumps(body, ensure_ascii=False)}"
+    return f"{when}:\n\n    {_JSON.encode(body)}"
 
 
 def _rules(briefing: Briefing) -> str:

@@ -14,6 +14,8 @@ from marathon.core.names import StateInvalid, StateName, utc
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 100
+_LINES = json.JSONEncoder(ensure_ascii=False, separators=(",\n  ", ": "))
+_STRICT = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
 class TaskState(BaseModel):
@@ -53,7 +55,7 @@ class TaskState(BaseModel):
         if any(isinstance(value, dict | list) for value in fields.values()):
             return (json.dumps(fields, indent=2, ensure_ascii=False) + "\n").encode()
         # Looks the same, and takes a fraction of the time.
-        inside = json.dumps(fields, ensure_ascii=False, separators=(",\n  ", ": "))[1:-1]
+        inside = _LINES.encode(fields)[1:-1]
         return f"{{\n  {inside}\n}}\n".encode()
 
 
@@ -74,7 +76,7 @@ def parse_state(data: bytes) -> TaskState:
         value = json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
         _check_depth(value)
         # Also refuses what could not be written back: half a surrogate pair, 1e999.
-        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+        _STRICT.encode(value).encode()
     except StateInvalid:
         raise
     except RecursionError as error:

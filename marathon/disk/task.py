@@ -39,6 +39,7 @@ PLAN = "plan.md"
 LONGEST_TEXT = 1024 * 1024
 STATE = "STATE.json"
 SET_ASIDE = f"{STATE}.invalid-"
+_ASIDE = f"{STATE}."
 HUMAN = "human.md"
 OWN = ".marathon"
 
@@ -56,6 +57,7 @@ class Task:
         # Joined once: these are looked at between any two sessions.
         self._state, self._human = folder / STATE, folder / HUMAN
         self._checks, self._instructions = folder / CHECKS, folder / INSTRUCTIONS
+        self._replaced: int | None = None
 
     @classmethod
     def open(cls, path: Path) -> Task:
@@ -113,7 +115,16 @@ class Task:
         return mark_of(self._state)
 
     def write_state(self, state: TaskState) -> None:
+        """The file it replaces is held until `let_go`: to free one takes the kernel a while, and an agent may wait."""
+        self.let_go()
+        with contextlib.suppress(OSError):
+            self._replaced = os.open(self._state, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
         write_atomic(self._state, state.to_bytes(), mode=SHARED_FILE)
+
+    def let_go(self) -> None:
+        if self._replaced is not None:
+            os.close(self._replaced)
+            self._replaced = None
 
     def set_state_aside(self, now: datetime) -> str | None:
         """Keep an invalid STATE.json under a name of its own; returns that name, None if there is no file."""
@@ -141,15 +152,9 @@ class Task:
         path = os.path.join(self.folder, name or "")
         return None if name is None or _leads_out(self.folder, path) else mark_of(path)
 
-    def artifacts(self) -> dict[str, int]:
-        """What lies in the task directory, and how large each is; the runner's own and STATE.json aside."""
-        found = {}
-        with os.scandir(self.folder) as entries:
-            for entry in entries:
-                if entry.name not in (OWN, STATE) and not entry.name.startswith(f"{STATE}."):
-                    with contextlib.suppress(FileNotFoundError):  # gone just now
-                        found[entry.name] = entry.stat(follow_symlinks=False).st_size
-        return found
+    def artifacts(self) -> set[str]:
+        """The names of what lies in the task directory, the runner's own and STATE.json aside."""
+        return {name for name in os.listdir(self.folder) if name not in (OWN, STATE) and not name.startswith(_ASIDE)}
 
     def plan_steps(self) -> tuple[int, int] | None:
         """How many boxes of the plan are ticked, and how many there are."""

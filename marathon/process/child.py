@@ -43,10 +43,10 @@ def run(
             terminal.wait_for_foreground()
             terminal.lent = True
             cleanup.callback(terminal.take_back)
-        adopted = Adopted()
         launched = launch(command, terminal, stay=True)
         for fd in launched.streams.values():
             cleanup.callback(os.close, fd)
+        adopted = Adopted(launched.guardian)
         output = Output(launched.streams, on_output)
         watch = Watch(command, launched, terminal, signals, callbacks, timeout=timeout, grace=grace, tick=tick)
         try:

@@ -26,7 +26,7 @@ _SKIPPED = {
     ".mypy_cache",
     ".ruff_cache",
 }
-_NOTES = ("/.pi/marathon-states", "/.pi/agent/sessions")  # ours and pi's: somebody may work in a home folder
+_NOTES = ("/.pi/marathon-states/", "/.pi/agent/sessions/")  # ours and pi's: somebody may work in a home folder
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,12 @@ def changes_since(project: Path, moment: float, task: Path) -> Changes:
     top, own, since = str(project), str(task), moment - _CLOCK_GRAIN
     holder = _holder_of_git(top)
     found = _in_repository(top, holder, since, own) if holder is not None else None
+    artifacts = _artifacts(own, since)
     moved, paths = found if found is not None else _walked(top, since, own)
-    digests = {path: _digest(path) for path in sorted({*paths, *_artifacts(own, since)})[:_MOST_FILES]}
-    gone = any(digests.get(path) is None for path in paths)
+    digests = {path: _digest(path) for path in sorted({*paths, *artifacts})[:_MOST_FILES]}
+    untold = any(digests.get(path) is None for path in (*paths, *artifacts))
     files = [(_shown(path, top), digest) for path, digest in digests.items() if digest]
-    return Changes(moved or gone, tuple(files))
+    return Changes(moved or untold, tuple(files))
 
 
 def _holder_of_git(project: str) -> str | None:
@@ -130,7 +131,7 @@ def _walked(project: str, since: float, skipped: str) -> tuple[bool, list[str]]:
 
 def _is_note(path: str, top: str) -> bool:
     below = path.removeprefix(top) + "/"
-    return any(f"{notes}/" in below for notes in _NOTES)
+    return "/.pi/" in below and any(notes in below for notes in _NOTES)
 
 
 def _artifacts(task: str, since: float) -> list[str]:

@@ -7,7 +7,6 @@ import shutil
 import sys
 from datetime import datetime
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from marathon.core.journal import Progress
@@ -40,7 +39,7 @@ def briefing(
     )
 
 
-def environment(shop: Workshop, progress: Progress, phase: str, prompt: Path) -> dict[str, str]:
+def environment(shop: Workshop, progress: Progress, phase: str, prompt: str) -> dict[str, str]:
     return {
         **shop.environ,
         "PATH": _with_us(shop.environ.get("PATH", os.defpath)),
@@ -49,7 +48,7 @@ def environment(shop: Workshop, progress: Progress, phase: str, prompt: Path) ->
         "MARATHON_PHASE": phase,
         "MARATHON_ITERATION": str(progress.iteration),
         "MARATHON_RUN": str(progress.run),
-        "MARATHON_PROMPT_FILE": str(prompt),
+        "MARATHON_PROMPT_FILE": prompt,
     }
 
 

@@ -43,6 +43,7 @@ class Ledger:
         one runs."""
         self._journal.settle()
         self._file_sessions()
+        self._task.let_go()
 
     def _file_sessions(self) -> None:
         """Only for readers: the journal knows all of it, and whoever comes next tries again."""

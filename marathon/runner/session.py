@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 from marathon.agents.base import Host, Outcome
@@ -88,7 +87,7 @@ def run_session(shop: Workshop, progress: Progress, step: RunSession) -> Progres
     shop.emit(SessionBegan(progress.run, iteration, phase.id, phase.emoji, shop.agent.name, kept_log))
     before, state_before, began = task.artifacts(), task.state_mark(), time.time()
     try:
-        outcome = shop.agent.run(_host(shop, progress, phase.id, Path(prompt)))
+        outcome = shop.agent.run(_host(shop, progress, phase.id, prompt))
     finally:
         if not task.exists():  # whatever else went wrong, this is why
             raise TaskInvalid(f"{shop.shown} was removed while the marathon ran. The agent was stopped.")
@@ -148,7 +147,7 @@ def observe(
     return progress
 
 
-def _host(shop: Workshop, progress: Progress, phase: str, prompt: Path) -> Host:
+def _host(shop: Workshop, progress: Progress, phase: str, prompt: str) -> Host:
     def new_steering() -> list[Steer]:
         known = {steer.id for steer in shop.progress().steer}
         return [steer for steer in take_steering(shop, shop.progress()).steer if steer.id not in known]

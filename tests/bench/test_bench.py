@@ -29,8 +29,7 @@ FIGURES = {
 
 def _bench(folder: Path, *args: str) -> tuple[int, str, dict[str, Any]]:
     """A quick run: exit code, what it showed, what it kept."""
-    work, out = folder / "work", folder / "results.json"
-    work.mkdir()
+    work, out = folder / "not there" / "work", folder / "results.json"
     done = subprocess.run(
         [sys.executable, str(ROOT / "bench" / "bench.py"), "--quick", "--dir", str(work), "--out", str(out), *args],
         cwd=folder,

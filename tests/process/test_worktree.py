@@ -117,6 +117,14 @@ def test_but_a_project_among_such_notes_has_changes_too(tmp_path: Path, reposito
     assert names(changes(project, lambda: (project / "src" / "a.ts").write_text("new\n"))) == ["src/a.ts"]
 
 
+def test_an_artifact_too_large_to_compare_counts_as_changed(project: Path) -> None:
+    work = project / "task" / "work.md"
+    work.write_bytes(b"x" * (1024 * 1024 + 1))
+    age(project)
+    assert changes(project, lambda: None) == Changes(moved=False)
+    assert changes(project, lambda: work.touch()) == Changes(moved=True)
+
+
 def test_somebody_else_may_make_and_remove_files_meanwhile(project: Path) -> None:
     """As a build in another shell does; every try is a race, and one in a hundred hit the moment."""
     busy = "while :; do for n in 1 2 3 4; do mkdir d$n; : >d$n/f; : >g$n; : >task/h$n; done; rm -rf d* g* task/h*; done"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from marathon.core.records import Remark
+from marathon.core.state import TaskState
 from marathon.disk.task import Task
 from marathon.errors import DiskFailed
 from marathon.runner.ledger import Ledger
@@ -20,9 +21,14 @@ SYNCED = ["write", "fdatasync"]
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
+def task(tmp_path: Path) -> Task:
     task = Task(tmp_path)
     task.prepare()
+    return task
+
+
+@pytest.fixture
+def ledger(task: Task) -> Ledger:
     ledger = Ledger(task, lambda: datetime(2026, 2, 2, tzinfo=UTC))
     ledger.record(begun("research"))
     return ledger
@@ -52,6 +58,21 @@ def test_a_start_that_cannot_be_synced_is_told_and_not_tried_again(ledger: Ledge
     with pytest.raises(DiskFailed, match=r"journal\.jsonl: Invalid argument"):
         ledger.catch_up()
     assert calls_of(ledger.catch_up) == []
+
+
+def test_the_state_an_agent_left_is_held_until_the_next_one_is_at_work(ledger: Ledger, task: Task) -> None:
+    (task.folder / "STATE.json").write_text("{}")
+    for _ in range(2):
+        task.write_state(TaskState(state="running", phase="plan"))
+        assert _removed_but_open("STATE.json") == 1
+    ledger.catch_up()
+    assert _removed_but_open("STATE.json") == 0
+    assert task.read_state() == TaskState(state="running", phase="plan")
+
+
+def _removed_but_open(name: str) -> int:
+    links = Path("/proc/self/fd").iterdir()
+    return sum(os.path.realpath(link).endswith(f"/{name} (deleted)") for link in links)
 
 
 def _put_a_pipe_in_place_of(fd: int) -> None:

@@ -242,7 +242,7 @@ class _Agent:
         session = self.plan.pop(0) if self.plan else Session((), "terminated")
         number = int(host.env["MARATHON_RUN"]), int(host.env["MARATHON_ITERATION"])
         assert number not in self.witness.seen, f"session {number} was started twice"
-        seen = self.witness.seen[number] = Seen(host.prompt.read_text(), self.witness.task.human_text())
+        seen = self.witness.seen[number] = Seen(Path(host.prompt).read_text(), self.witness.task.human_text())
         for act in session.acts[: session.killed_after]:
             if act == Do("hear"):
                 seen.steered += host.new_steering()

@@ -9,6 +9,7 @@ import os
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from marathon.agents.base import TWICE, Host, Outcome, interruption
@@ -100,7 +101,7 @@ class _Session:
 
     def converse(self) -> Outcome:
         self._run = Run(settles=self._settles)
-        prompt = self._host.prompt.read_text(encoding="utf-8")
+        prompt = Path(self._host.prompt).read_text(encoding="utf-8")
         request = self._send({"type": "prompt", "message": prompt})
         with contextlib.ExitStack() as stack:
             readers = {}
