@@ -34,6 +34,7 @@ from marathon.core.records import (
 )
 from marathon.core.streaks import CUT_SHORT, Streaks, after_checks, after_session, claims_end, is_review
 from marathon.core.usage import Usage
+from marathon.core.words import Answer, Words
 from marathon.core.workflow import Position, Segment
 
 # Gates after whose answer the session's end is judged as if there had been no gate.
@@ -48,14 +49,6 @@ class Steer:
     """A message of the human's for the agent, by the name of its inbox file."""
 
     id: str
-    text: str
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What the agent asked and what the human said."""
-
-    question: str
     text: str
 
 
@@ -93,7 +86,7 @@ class Progress(NamedTuple):
     steer: tuple[Steer, ...] = ()
     answer: Answer | None = None
     delivered: HumanMark = NOTHING_DELIVERED
-    unwritten: GateAnswered | None = None
+    unwritten: Words | None = None
     restart: RestartBegun | None = None
     restarted_with: str = ""  # the words that began this run
     streaks: Streaks = Streaks()
@@ -231,6 +224,7 @@ def _session_started(now: Progress, record: SessionStarted) -> Progress:
         looked=False,
         refused=False,
         checked=None,
+        unwritten=None,  # all was, before an agent is started; journals of old have answers that never were
     )
 
 
@@ -293,8 +287,9 @@ def _gate_answered(now: Progress, record: GateAnswered) -> Progress:
     if gate.kind == "checks" and record.choice == "redo":
         now = now._replace(refused=True)
     if record.choice == "answer":
-        return now._replace(answer=Answer(gate.message, record.text))
-    return now._replace(unwritten=record if record.text else None)
+        answer = Answer(gate.message, record.text, record.heading)
+        return now._replace(answer=answer, unwritten=answer.words if record.text else None)
+    return now._replace(unwritten=Words(record.heading, record.text) if record.text else None)
 
 
 def _allowed_again(now: Progress, gate: GateOpened) -> Progress:

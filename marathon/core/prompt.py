@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from marathon.core.criteria import Criterion
-from marathon.core.journal import Answer
 from marathon.core.names import DONE
 from marathon.core.text import quoted
+from marathon.core.words import Answer, told_apart
 from marathon.core.workflow import Phase
 
 _JSON = json.JSONEncoder(ensure_ascii=False)
@@ -68,11 +68,12 @@ def _found_wrong(briefing: Briefing) -> str:
 
 
 def _from_human(briefing: Briefing) -> str:
-    if not briefing.human_text.strip():
+    new = told_apart(briefing.human_text, briefing.answer)
+    if not new.strip():
         return ""
     return (
         f"## New from the human\n\nAdded to `{briefing.task}/human.md` since the last session. Heed it first:\n\n"
-        + quoted(briefing.human_text)
+        + quoted(new)
     )
 
 

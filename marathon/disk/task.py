@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from marathon.core.names import StateInvalid
 from marathon.core.records import HumanMark
 from marathon.core.sections import boxes
+from marathon.core.words import TITLE, Words
 from marathon.disk.files import (
     SHARED_FILE,
     append_durable,
@@ -200,13 +201,13 @@ class Task:
             known = b""  # edited by hand before the mark: better twice than never
         return data[len(known) :].decode("utf-8", "replace"), HumanMark(size=len(data), digest=_digest(data))
 
-    def append_human(self, heading: str, text: str) -> None:
-        """Add feedback under a heading, which names its time, once: if it stands there already, nothing happens."""
+    def append_human(self, words: Words) -> None:
+        """Add what a human said, once: if it stands there already, under a heading with its time, nothing happens."""
         data = self.human_text()
-        block = f"## {heading}\n\n{text.strip()}\n".encode()
+        block = words.block.encode()
         if block in data:
             return
-        before = b"# Human Feedback\n\n" if not data.strip() else (b"\n" if data.endswith(b"\n") else b"\n\n")
+        before = f"{TITLE}\n\n".encode() if not data.strip() else (b"\n" if data.endswith(b"\n") else b"\n\n")
         append_durable(self._human, before + block, mode=SHARED_FILE)
 
     def save_round(self, run: int, phase: str, number: int, output: str | None) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from marathon.core.decide import phase_ids
 from marathon.core.events import HumanNeeded, Told
 from marathon.core.journal import Progress
-from marathon.core.records import Cancelled, Choice, FeedbackWritten, GateAnswered, GateOpened, Remark
+from marathon.core.records import Cancelled, Choice, GateAnswered, GateOpened, Remark
 from marathon.core.steps import Gate, auto_approved, open_gate
 from marathon.core.streaks import is_review
 from marathon.core.text import steps_line
@@ -111,7 +111,7 @@ class Gatekeeper:
                 self.shop.emit(Told(f"It could not be saved. What you typed:\n{reply.text}", "error"))
             raise
         self._forget(reply)
-        write_owed_words(self.shop, self.ledger)
+        self.ledger.write_owed_words()
 
     def _forget(self, reply: Reply) -> None:
         """The message may go: what it said is in the journal."""
@@ -168,14 +168,6 @@ class Gatekeeper:
 
 def _digest(progress: Progress) -> str:
     return progress.criteria.digest if progress.criteria else ""
-
-
-def write_owed_words(shop: Workshop, ledger: Ledger) -> None:
-    """Words that stand in the journal but not yet in human.md."""
-    owed = ledger.progress.unwritten
-    if owed is not None:
-        shop.task.append_human(owed.heading, owed.text)
-        ledger.record(FeedbackWritten())
 
 
 def _as_reply(message: Message, step: Gate) -> Reply | None:

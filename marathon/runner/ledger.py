@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from marathon.core.journal import Progress, apply
-from marathon.core.records import Record, SessionEnded, SessionStarted
+from marathon.core.records import FeedbackWritten, Record, SessionEnded, SessionStarted
 from marathon.core.sessions import session_facts, sessions_of
 from marathon.disk.journal import Journal
 from marathon.disk.task import Task
@@ -37,6 +37,12 @@ class Ledger:
         elif not isinstance(stored, SessionStarted):
             self._file_sessions()
         return self.progress
+
+    def write_owed_words(self) -> None:
+        """Into human.md goes what a human said and the journal has."""
+        if self.progress.unwritten is not None:
+            self._task.append_human(self.progress.unwritten)
+            self.record(FeedbackWritten())
 
     def catch_up(self) -> None:
         """What the next session would have to wait for, if it were done between two of them: to be called while that

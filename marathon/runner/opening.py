@@ -11,9 +11,10 @@ from pathlib import Path
 
 from marathon.core.events import Sink, Told
 from marathon.core.names import DONE, StateInvalid
-from marathon.core.records import Begun, FeedbackWritten, RestartBegun, RunStarted
+from marathon.core.records import Begun, RestartBegun, RunStarted
 from marathon.core.state import TaskState
 from marathon.core.text import clean, one_line
+from marathon.core.words import Words
 from marathon.core.workflow import Definitions, Phase, enter, locate, places
 from marathon.core.workflow import Path as PhasePath
 from marathon.disk.lock import Held, TaskLock
@@ -118,10 +119,7 @@ def _awaits_review(task: Task, state: TaskState, all_places: list[tuple[PhasePat
 def finish_interrupted(task: Task, ledger: Ledger, definitions: Definitions, clock: Callable[[], datetime]) -> None:
     """Complete what an earlier runner recorded but did not live to carry out."""
     task.remove_leftovers()
-    owed = ledger.progress.unwritten
-    if owed is not None:
-        task.append_human(owed.heading, owed.text)
-        ledger.record(FeedbackWritten())
+    ledger.write_owed_words()
     begun = ledger.progress.restart
     if begun is not None:
         _complete_restart(task, ledger, begun, definitions, clock)
@@ -148,7 +146,7 @@ def _complete_restart(
 ) -> None:
     progress = ledger.progress
     archive(task, record.files)
-    task.append_human(record.heading, record.text)
+    task.append_human(Words(record.heading, record.text))
     path, phase = places(definitions, progress.workflow)[0]
     try:
         state = task.read_state()

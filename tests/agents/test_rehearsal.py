@@ -12,8 +12,8 @@ import pytest
 
 from marathon.agents.rehearsal.edits import document
 from marathon.agents.rehearsal.heed import Ask, asks
-from marathon.core.journal import Answer
 from marathon.core.prompt import Briefing, build_prompt
+from marathon.core.words import Answer
 from marathon.core.workflow import Phase
 from marathon.demo_project import unpack
 

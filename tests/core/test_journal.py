@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marathon.core.journal import Answer, Progress, Steer, apply, fold
+from marathon.core.journal import Progress, Steer, apply, fold
 from marathon.core.records import (
     Cancelled,
     FeedbackWritten,
@@ -30,6 +30,7 @@ from marathon.core.records import (
 from marathon.core.shape import build
 from marathon.core.streaks import CUT_SHORT, Streaks
 from marathon.core.usage import Usage
+from marathon.core.words import Answer, Words
 from marathon.core.workflow import Position, Segment
 from tests.core.making import RPI, after, begun, gate, left, mark, open_things, started, thorough, verdict
 from tests.core.strategies import any_record
@@ -286,24 +287,37 @@ def test_guidance_for_one_phase_is_not_given_to_another() -> None:
 
 def test_an_answer_is_kept_until_a_session_that_had_it_came_to_its_end() -> None:
     asked = [*after("research", left(question="Which DB?")), gate("question", message="Which DB?", onward="again")]
-    answered = [*asked, verdict("answer", text="postgres")]
-    assert fold(answered).answer == Answer("Which DB?", "postgres")
-    assert fold(answered).unwritten is None
-    assert fold([*answered, started("research", 2), CRASH]).answer == Answer("Which DB?", "postgres")
+    answered = [*asked, verdict("answer", text="postgres", heading="research phase")]
+    answer = Answer("Which DB?", "postgres", "research phase")
+    assert fold(answered).answer == answer
+    assert fold([*answered, started("research", 2), CRASH]).answer == answer
     assert fold([*answered, started("research", 2), left()]).answer is None
 
 
 def test_an_empty_answer_is_an_answer() -> None:
     records = [*after("research", left(question="Which DB?")), gate("question", message="Which DB?"), verdict("answer")]
     assert fold(records).answer == Answer("Which DB?", "")
+    assert fold(records).unwritten is None
 
 
 def test_the_words_of_a_verdict_are_owed_until_they_are_written() -> None:
-    said = verdict(text="check auth", heading="research phase")
-    records = [*after("research", left("paused/research")), gate(), said]
-    assert fold(records).unwritten == said
+    records = [
+        *after("research", left("paused/research")),
+        gate(),
+        verdict(text="check auth", heading="research phase"),
+    ]
+    assert fold(records).unwritten == Words("research phase", "check auth")
     assert fold([*records, FeedbackWritten()]).unwritten is None
     assert fold([*records[:-1], verdict()]).unwritten is None
+
+
+def test_an_answer_is_owed_together_with_its_question() -> None:
+    asked = [*after("research", left(question="Which DB?")), gate("question", message="Which DB?\nNow?")]
+    records = [*asked, verdict("answer", text="postgres", heading="research phase")]
+    words = Words("research phase", "The agent asked:\n\n> Which DB?\n> Now?\n\nThe answer:\n\npostgres")
+    assert fold(records).unwritten == words
+    assert fold([*records, FeedbackWritten()]).unwritten is None
+    assert fold([*records, started("research", 2)]).unwritten is None, "as in the journals of earlier versions"
 
 
 # Rounds

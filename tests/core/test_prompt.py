@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marathon.agents.table import AGENTS
-from marathon.core.journal import Answer
 from marathon.core.names import DONE
 from marathon.core.prompt import Briefing, build_prompt
 from marathon.core.records import Begun
 from marathon.core.state import TaskState, parse_state
+from marathon.core.words import TITLE, Answer, Words
 from marathon.core.workflow import Phase, Workflow, advance, current, enter, places
 from tests.core.making import RPI, after, decide, in_words, left, library, thorough, workflow
 from tests.core.strategies import sound_definitions
@@ -82,6 +82,17 @@ def test_what_the_human_wrote_is_quoted_once_and_in_order() -> None:
 def test_question_and_answer_are_both_given() -> None:
     said = section(build_prompt(briefing(answer=Answer("Which DB?", "postgres"))), "Your question, answered")
     assert said.index("> Which DB?") < said.index("> postgres")
+
+
+def test_an_answer_that_stands_in_human_md_is_told_once() -> None:
+    answer = Answer("Which DB?", "postgres", "research phase · 14:30:00")
+    beside = Words("research phase · 14:31:00", "check auth").block
+    for human in (answer.words.block, f"{TITLE}\n\n{answer.words.block}"):
+        prompt = build_prompt(briefing(human_text=human, human_exists=True, answer=answer))
+        assert prompt.count("postgres") == prompt.count("Which DB?") == 1
+        assert "## New from the human" not in prompt
+    prompt = build_prompt(briefing(human_text=f"{answer.words.block}\n{beside}", answer=answer))
+    assert prompt.count("postgres") == prompt.count("check auth") == 1
 
 
 def test_an_empty_answer_is_given_as_one() -> None:

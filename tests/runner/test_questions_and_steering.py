@@ -52,6 +52,23 @@ def test_a_question_is_answered_on_the_terminal(
     assert "Which DB?" not in world.prompt(3)
 
 
+def test_an_answer_is_kept_in_human_md_and_told_as_new_once(world: World) -> None:
+    """A session much later has no other way to know what was agreed."""
+    world.script(ASKS, research(), plan())
+    world.run()
+    world.cli("answer", "task", "postgres")
+    world.run()
+    assert world.prompt(2).count("postgres") == world.prompt(2).count("Which DB?") == 1
+    human = (world.task / "human.md").read_text()
+    assert human.startswith("# Human Feedback\n\n## research phase · run 1, iteration 1 · ")
+    assert human.endswith("The agent asked:\n\n> Which DB?\n\nThe answer:\n\npostgres\n")
+    world.cli("approve", "task", "-m", "go on")
+    world.run()
+    assert "human.md (all the human ever said" in world.prompt(3)
+    assert "> go on" in world.prompt(3)
+    assert "postgres" not in world.prompt(3)
+
+
 def test_a_question_is_not_approved_and_an_answer_needs_a_question(world: World) -> None:
     world.script(ASKS, research())
     world.run()

@@ -113,9 +113,9 @@ class Promises:
         self.witness.human = text
         twice = {mark for mark, count in Counter(all_spoken(text)).items() if count > 1}
         assert twice <= self.witness.may_stand_twice
-        owed = (self.progress.unwritten, self.progress.restart)
+        owed = {each.heading for each in (self.progress.unwritten, self.progress.restart) if each}
         for record in self._of(GateAnswered, RestartBegun):
-            if record not in owed and getattr(record, "choice", "") != "answer":
+            if record.heading not in owed:
                 assert spoken(record.text) <= spoken(text) | self.witness.erased
 
     def words_come_as_new_to_one_session_that_ends_well(self) -> None:
@@ -125,6 +125,7 @@ class Promises:
         for each in told:
             seen = self.witness.seen[each.number]
             new.update(spoken(_section(seen.prompt, "New from the human")))
+            new.update(spoken(_section(seen.prompt, "Your question, answered")))
             steered.update(spoken(_section(seen.prompt, "Steering")))
             steered.update(mark for steer in seen.steered for mark in spoken(steer.text))
             assert spoken(seen.human) <= new.keys()
@@ -138,7 +139,7 @@ class Promises:
     def _written_before(self, told: Told, human: bytes) -> None:
         """What the journal knew when a session began stood in human.md."""
         for record in self._of(GateAnswered, RestartBegun):
-            if record.n < told.started.n and getattr(record, "choice", "") != "answer":
+            if record.n < told.started.n:
                 assert spoken(record.text) <= spoken(human) | self.witness.erased
 
     def _answered(self, told: Told, prompt: str) -> None:

@@ -1,0 +1,39 @@
+"""What a human said, as it stands in human.md: a block under a heading of its own, which names its time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from marathon.core.text import quoted
+
+TITLE = "# Human Feedback"
+
+
+@dataclass(frozen=True)
+class Words:
+    heading: str
+    text: str
+
+    @property
+    def block(self) -> str:
+        return f"## {self.heading}\n\n{self.text.strip()}\n"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the agent asked and what the human said."""
+
+    question: str
+    text: str
+    heading: str = ""
+
+    @property
+    def words(self) -> Words:
+        """With the question: a later session has to know what it was an answer to."""
+        return Words(self.heading, f"The agent asked:\n\n{quoted(self.question)}\n\nThe answer:\n\n{self.text}")
+
+
+def told_apart(text: str, answer: Answer | None) -> str:
+    """What is new in human.md beside the answer, which has its own place in the prompt."""
+    rest = text.replace(answer.words.block, "") if answer else text
+    return "" if rest.strip() == TITLE else rest
