@@ -36,7 +36,9 @@ def look_at(shown: Path, sessions: int) -> Status:
     holder = holder_of(task.lock_path)
     resume = "" if holder else resume_command(task, shown)
     if not progress.workflow:
-        return Status(task=str(shown), condition=_untouched(task), resume=resume)
+        return Status(
+            task=str(shown), condition=_untouched(task), steering=_steering(task.inbox.messages()), resume=resume
+        )
     last = sessions_in(records, progress.run)[-sessions:] if sessions else ()
     return status_of(task, shown, progress, resume, runner=str(holder) if holder else "", sessions=last)
 
@@ -51,7 +53,6 @@ def status_of(
 ) -> Status:
     """What a journal amounts to, in the words of `status`."""
     messages = task.inbox.messages()
-    steering = len(progress.steer) + sum(message.kind == "steer" for message in messages)
     workflows = load_workflows(Path.cwd(), os.environ).workflows
     gate = progress.gate
     verdict = _verdict_on(gate, messages)
@@ -60,7 +61,7 @@ def status_of(
     if verdict:
         waits = f"a start: its gate is answered ({verdict.choice})" if condition == "ready" else ""
     elif gate:
-        answers = answering_commands(gate.kind, shown, phase_ids(workflows, progress.workflow))
+        answers = answering_commands(gate.kind, gate.phase, shown, phase_ids(workflows, progress.workflow))
     return Status(
         task=str(shown),
         condition=condition,
@@ -77,7 +78,7 @@ def status_of(
         waits_for=waits,
         note=(gate.note if gate else None) or "",
         runner=runner,
-        steering=steering,
+        steering=len(progress.steer) + _steering(messages),
         sessions=sessions,
         answer_with=answers,
         resume=with_option(resume, '-h "what else to do"') if condition in ("completed", "cancelled") else resume,
@@ -97,6 +98,10 @@ def row_of(folder: Path) -> Status:
         return Status(task=str(folder), condition=_untouched(task))
     verdict = _verdict_on(progress.gate, task.inbox.messages())
     return _as_row(folder, {**summary_of(progress), "condition": _condition(progress, verdict, running)})
+
+
+def _steering(messages: Sequence[Message]) -> int:
+    return sum(message.kind == "steer" for message in messages)
 
 
 def _condition(progress: Progress, verdict: Message | None, running: bool) -> str:

@@ -46,8 +46,8 @@ def read_order(options: Mapping[str, Any], agent_args: tuple[str, ...]) -> Order
     feedback = None if options["human"] is None else message_text(options["human"])
     limits = _limits(options)
     agent = find_agent(options["agent"], agent_args, options["mode"])
-    agent.check()
     task = Task.open(shown)
+    agent.check()
     definitions = load_workflows(Path.cwd(), os.environ).workflows
     if not task.journal_path.exists():  # a task that has begun keeps its own
         check_workflow(definitions, options["workflow"])

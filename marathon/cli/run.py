@@ -90,7 +90,9 @@ def _marathon(order: Order, signals: Signals, emit: Sink, cleanup: contextlib.Ex
         begin(task, ledger, order.definitions, order.workflow, _clock)
     finish_interrupted(task, ledger, order.definitions, _clock)
     if order.feedback is not None:
-        restart(task, ledger, order.definitions, order.feedback, _clock)
+        archived = restart(task, ledger, order.definitions, order.feedback, _clock)
+        if archived:
+            emit(Told(f"Kept from the run before: {', '.join(name for _, name in archived)}"))
     _warn_of_useless_budgets(order, ledger.progress, emit)
     stops = Stops(task, runner_id, emit)
     asked = interactive() and not order.as_json

@@ -284,12 +284,8 @@ def _failed(progress: Progress, ended: SessionEnded, phase: Phase, limits: Limit
     if ended.permanent:
         return Gate("failed", phase.id, f"The agent cannot go on: {cause}", note_of(ended))
     if progress.streaks.failed > limits.retries:
-        return Gate(
-            "failed",
-            phase.id,
-            f"The agent failed {progress.streaks.failed} times in a row; last: {cause}",
-            note_of(ended),
-        )
+        often = f" {progress.streaks.failed} times in a row; last" if progress.streaks.failed > 1 else ""
+        return Gate("failed", phase.id, f"The agent failed{often}: {cause}", note_of(ended))
     # Failures in a row are the retries' business; the same one again and again between good sessions is not.
     came, allowed = progress.streaks.error_at, limits.breakers.same_error
     if allowed and len(came) >= allowed and len(came) > progress.streaks.failed:

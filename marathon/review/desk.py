@@ -43,7 +43,7 @@ class NoTerminal:
     def ask(self, view: GateView, elsewhere: Callable[[], Reply | None]) -> Reply | None:
         reply = elsewhere()
         if reply is None:
-            commands = answering_commands(view.gate.kind, view.task, view.phases)
+            commands = answering_commands(view.gate.kind, view.gate.phase, view.task, view.phases)
             indented = [f"  {command}" for command in commands]
             lines = [*describe(view), "", "Answer it with one of:", *indented, f"then: {view.resume}"]
             self._emit(Told("\n".join(lines)))

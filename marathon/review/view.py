@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Literal
 
@@ -48,6 +49,7 @@ class GateView:
     resume: str = ""
     steps: str = ""
     checks: Sequence[str] = ()
+    printed: Path | None = None
 
     @property
     def asks(self) -> bool:
@@ -133,6 +135,8 @@ def describe(view: GateView) -> list[str]:
     if view.steps:
         lines.append(f"Plan: {view.steps}")
     lines += view.checks
+    if view.printed:
+        lines.append(f"All it printed: {view.printed}")
     if view.output:
         lines.append(f"{'It stands in' if gate.kind in BEFOREHAND else 'Review the output'}: {view.output}")
     return lines
@@ -159,17 +163,18 @@ def fitted(text: str, columns: int) -> str:
     return text.replace(TITLE, "⏸️  MARATHON PAUSED").replace(RULE, "─" * columns)
 
 
-def answering_commands(kind: GateKind, task_folder: Path, phases: Sequence[str]) -> list[str]:
-    """The commands that answer such a gate from a shell, each as it can be typed."""
+def answering_commands(kind: GateKind, phase: str, task_folder: Path, phases: Sequence[str]) -> list[str]:
+    """The commands that answer such a gate of a phase from a shell, each as it can be typed."""
     task = shlex.quote(str(task_folder))
     approve = [f"pi-marathon approve {task}", f'pi-marathon approve {task} -m "note"']
     if kind == "question":
         return [f'pi-marathon answer {task} "your answer"']
     if kind == "workflow":
-        return [f'pi-marathon redo {task} --phase {phase} -m "why"' for phase in phases]
+        return [f'pi-marathon redo {task} --phase {each} -m "why"' for each in phases]
     if kind == "clarify":
         return approve
     if kind == "checks":
         return [approve[0], f'pi-marathon redo {task} -m "why not"']
-    earlier = [f'pi-marathon redo {task} --phase {phase} -m "why"' for phase in phases[:1]]
+    before = takewhile(lambda each: each != phase, phases)
+    earlier = [f'pi-marathon redo {task} --phase {each} -m "why"' for each in before]
     return [*approve, f'pi-marathon redo {task} -m "why"', *earlier]

@@ -34,6 +34,8 @@ def ask_words(question: str, draft: Path, signals: Signals) -> str | None:
         instruction="(Enter ends, Alt+Enter: new line, Esc: back)\n",
         key_bindings=_bindings(),
     )
+    # Esc alone is told from Alt+Enter and the arrow keys by what follows at once.
+    prompt.application.ttimeoutlen, prompt.application.timeoutlen = 0.1, 0.3
     caught = _end_on_signals(prompt.application, signals)
     said = None
     try:

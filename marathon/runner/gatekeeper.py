@@ -6,6 +6,7 @@ import contextlib
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from marathon.core.decide import phase_ids
 from marathon.core.events import HumanNeeded, Told
@@ -157,7 +158,13 @@ class Gatekeeper:
             resume=self.shop.resume,
             steps=steps_line(progress.steps),
             checks=check_lines(progress.checked.results) if progress.checked else (),
+            printed=self._printed() if step.kind == "failed" else None,
         )
+
+    def _printed(self) -> Path | None:
+        """Everything the last session said, for whoever has to find out why it failed."""
+        log = Path(self.shop.task.runs.session_path(self.progress.run, "events", self.progress.iteration, "jsonl"))
+        return self.shop.shown / log.relative_to(self.shop.task.folder) if log.exists() else None
 
     def _phase(self) -> Phase | None:
         try:

@@ -125,12 +125,14 @@ def finish_interrupted(task: Task, ledger: Ledger, definitions: Definitions, clo
         _complete_restart(task, ledger, begun, definitions, clock)
 
 
-def restart(task: Task, ledger: Ledger, definitions: Definitions, text: str, clock: Callable[[], datetime]) -> None:
+def restart(
+    task: Task, ledger: Ledger, definitions: Definitions, text: str, clock: Callable[[], datetime]
+) -> list[tuple[str, str]]:
     """Archive the last run's artifacts, keep the human's words, and begin a new run; unless these very words have begun
-    one that has had no session yet: then the same command was typed again after a crash."""
+    one that has had no session yet: then the same command was typed again after a crash. (file, its archive name)"""
     progress = ledger.progress
     if (progress.restarted_with, progress.iteration) == (text, 0):
-        return
+        return []
     outputs = [phase.output for _, phase in places(definitions, progress.workflow) if phase.output]
     record = RestartBegun(
         files=archive_names(task, outputs, clock()),
@@ -139,6 +141,7 @@ def restart(task: Task, ledger: Ledger, definitions: Definitions, text: str, clo
     )
     ledger.record(record)
     _complete_restart(task, ledger, record, definitions, clock)
+    return record.files
 
 
 def _complete_restart(

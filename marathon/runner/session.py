@@ -16,7 +16,7 @@ from marathon.core.prompt import build_prompt
 from marathon.core.records import Proposal, SessionEnded, SessionStarted, SteerTaken, WaitAsked
 from marathon.core.state import TaskState
 from marathon.core.steps import RunSession
-from marathon.core.text import clean, steps_line
+from marathon.core.text import clean, one_line, steps_line
 from marathon.core.usage import Usage
 from marathon.core.workflow import Phase
 from marathon.disk.files import write_new
@@ -69,6 +69,8 @@ def run_session(shop: Workshop, progress: Progress, step: RunSession) -> Progres
     write_new(prompt, text.encode("utf-8", "replace"))
     for _, warning in step.warnings:
         shop.emit(Told(warning, "warning"))
+    for guidance in step.guidance:
+        shop.emit(Told(f"The agent is told: {one_line(guidance, 300)}"))
     progress = shop.record(
         SessionStarted(
             iteration=iteration,

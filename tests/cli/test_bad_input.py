@@ -103,6 +103,11 @@ def test_no_command_makes_a_task_of_a_name(world: World, words: list[str]) -> No
     assert listing(world.project) == before
 
 
+def test_of_a_task_that_is_none_and_an_agent_that_is_not_there_the_task_is_named(world: World) -> None:
+    refused(world, world.cli("--task", "nowhere", MARATHON_PI="/no/such/pi"), 7, "nowhere does not exist")
+    refused(world, world.cli("--task", "task", MARATHON_PI="/no/such/pi"), 1, "/no/such/pi")
+
+
 def test_an_empty_name_is_no_directory(world: World) -> None:
     refused(world, world.cli("--task", "", "--agent", "rehearsal"), 2)
     refused(world, world.cli("status", " "), 2)

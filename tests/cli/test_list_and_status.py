@@ -19,6 +19,12 @@ def test_status_of_a_new_task_touches_nothing(world: World) -> None:
     assert listing(world.project) == before
 
 
+def test_status_of_a_new_task_tells_what_was_sent_to_it(world: World) -> None:
+    world.cli("steer", "task", "use tabs")
+    assert "Steering:  1 message(s) for the next session" in world.cli("status", "task").stdout
+    assert json.loads(world.cli("status", "task", "--json").stdout)["steering"] == 1
+
+
 def test_status_at_a_gate_tells_everything_and_how_to_go_on(world: World) -> None:
     world.script(research())
     world.run()

@@ -139,13 +139,15 @@ def test_a_further_question_taken_back_makes_nothing(world: World, typed: Callab
 def test_a_title_that_cannot_be_used_is_refused_before_anything_is_asked(
     world: World, typed: Callable[..., Pty]
 ) -> None:
-    terminal = typed("new", "日本")
+    terminal = typed("new", "?!")
     assert terminal.wait() == 2
     assert b"Goal" not in terminal.seen
     given = ("--goal", "Users read it.", "--scope", "src/ only", "--constraints", "None", "--success", "`pytest -q`")
     terminal = typed("new", *given)
     terminal.expect(b"Title:")
-    terminal.send("日本\r".encode() + b"\x7f\x7fJapan\r")
+    terminal.send(b"?!\r")
+    terminal.expect(b"It needs a word")
+    terminal.send(b"\x7f\x7fJapan\r")
     terminal.expect(b"Made docs/tasks/")
     assert terminal.wait() == 0
     assert (made(world) / "instructions.md").read_text().startswith("# Japan\n")
@@ -221,6 +223,22 @@ def test_what_new_made_runs(world: World) -> None:
     assert world.cli("list", ".").stdout.count("gate") == 1
 
 
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [
+        ("Überprüfung: café", "uberprufung-cafe"),
+        ("Добавить тесты", "добавить-тесты"),
+        ("日本 の テスト", "日本-の-テスト"),
+        ("한국어", "한국어"),
+        ("snake_case #7", "snake-case-7"),
+        ("𐐀" * 80, "𐐨" * 45),
+    ],
+)
+def test_a_title_may_be_in_any_language(world: World, title: str, name: str) -> None:
+    assert world.cli("new", title, "--goal", "x").returncode == 0
+    assert made(world).name[16:] == name
+
+
 def test_two_tasks_of_one_title_in_one_second_are_two_folders(world: World) -> None:
     for _ in range(2):
         assert world.cli("new", "Same", "--goal", "x").returncode == 0
@@ -235,7 +253,7 @@ def test_two_tasks_of_one_title_in_one_second_are_two_folders(world: World) -> N
         ("Title", "--goal", " "),
         ("../..", "--goal", "x"),
         ("", "--goal", "x"),
-        ("日本", "--goal", "x"),
+        ("?!", "--goal", "x"),
     ],
     ids=lambda args: " ".join(args) or "nothing",
 )

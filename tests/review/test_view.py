@@ -53,7 +53,7 @@ def test_every_kind_of_gate_takes_its_keys(kind: GateKind, taken: str) -> None:
 def test_there_is_no_kind_of_gate_without_a_way_to_quit_and_a_command() -> None:
     for kind in KINDS:
         assert [str(option) for option in options(view(kind))][-1] == "  [q]      Quit marathon"
-        assert answering_commands(kind, TASK, PHASES)
+        assert answering_commands(kind, "plan", TASK, PHASES)
 
 
 def test_what_can_be_shown_adds_its_keys() -> None:
@@ -147,11 +147,18 @@ def test_a_note_cannot_pass_for_another_line_of_the_gate() -> None:
     ],
 )
 def test_the_commands_that_answer_it(kind: GateKind, commands: list[str]) -> None:
-    assert answering_commands(kind, TASK, PHASES) == commands
+    assert answering_commands(kind, "plan", TASK, PHASES) == commands
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_every_phase_before_this_one_can_be_gone_back_to(phase: str) -> None:
+    before = PHASES[: PHASES.index(phase)]
+    commands = answering_commands("paused", phase, TASK, PHASES)
+    assert commands[3:] == [f'pi-marathon redo docs/tasks/one --phase {each} -m "why"' for each in before]
 
 
 def test_a_command_can_be_pasted_whatever_the_task_is_called() -> None:
-    commands = answering_commands("review", Path("my task; rm -rf $(x)"), PHASES)
+    commands = answering_commands("review", "plan", Path("my task; rm -rf $(x)"), PHASES)
     assert shlex.split(commands[1]) == ["pi-marathon", "approve", "my task; rm -rf $(x)", "-m", "note"]
 
 

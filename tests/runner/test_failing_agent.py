@@ -46,6 +46,9 @@ def test_retries_wait_longer_each_time_and_are_shown(world: World) -> None:
     assert waits == [0.2, 0.4]
     assert ran.stdout.count("trying again") == 2
     assert "failed 3 times in a row" in ran.stdout
+    printed = "task/.marathon/runs/001/events/003.jsonl"
+    assert f"All it printed: {printed}\n" in ran.stdout
+    assert "model overloaded" in (world.project / printed).read_text()
     assert world.read("notes.md") == "1\n2\n3\n"
 
 

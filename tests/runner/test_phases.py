@@ -106,8 +106,10 @@ def test_a_phase_without_its_output_runs_again_and_then_is_a_gate(world: World, 
 def test_an_output_from_before_this_run_does_not_count(world: World) -> None:
     (world.task / "research.md").write_text("from last year\n")
     world.script(research(write={}), research())
-    assert world.run().returncode == 3
+    ran = world.run()
+    assert ran.returncode == 3
     assert "research.md was not touched" in world.prompt(2)
+    assert "The agent is told: The research phase was called complete, but research.md was not touched." in ran.stdout
     assert world.records("gate_opened")[-1]["kind"] == "review"
 
 

@@ -30,6 +30,8 @@ def test_a_restart_archives_the_last_run_and_begins_a_second_one(world: World) -
     assert "Phase: research | Iteration: 1" in ran.stdout
     (stamp,) = archives(world.task)
     assert {name: world.read(name.replace(".md", f".{stamp}.md")) for name in ARTIFACTS} == old
+    (kept,) = [line for line in ran.stdout.splitlines() if line.startswith("Kept from the run before: ")]
+    assert {f"{name.removesuffix('.md')}.{stamp}.md" for name in ARTIFACTS} == set(kept[26:].split(", "))
     assert world.read("human.md").endswith("also X\n")
     assert "phase research (run 2, iteration 1)" in world.prompt(5)
     assert world.prompt(5).count("also X") == 1

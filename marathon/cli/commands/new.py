@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import unicodedata
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,6 +32,7 @@ HINTS = {
     "constraints": "What must stay as it is? (may be empty)",
     "success": "How will you check it?",
 }
+_LONGEST_NAME = 180  # bytes: there is a time before it, and a file system takes 255
 # Where the answer to a question of the score belongs.
 ANSWERS = {"Outcome": "goal", "Scope": "scope", "Constraints": "constraints", "Success": "success", "Done": "done"}
 
@@ -74,15 +76,16 @@ def command(title: str | None, into: str, **given: str | None) -> None:
 
 
 def kebab(title: str) -> str:
-    """A folder name out of a title: small letters, digits and hyphens, nothing else."""
-    name = "-".join(_words(title))[:60].strip("-")
+    """A folder name out of a title: small letters of any script, without accents, digits and hyphens, nothing else."""
+    name = "-".join(_words(title))[:60].encode()[:_LONGEST_NAME].decode(errors="ignore").strip("-")
     if not name:
         raise WrongUsage(f"The title {title[:60]!r} has no letter or digit to make a folder name of.")
     return name
 
 
 def _words(title: str) -> list[str]:
-    return re.findall(r"[a-z0-9]+", title.lower())
+    plain = "".join(each for each in unicodedata.normalize("NFKD", title) if not unicodedata.combining(each))
+    return re.findall(r"[^\W_]+", unicodedata.normalize("NFC", plain).lower())
 
 
 def fill(template: bytes, title: str, texts: Mapping[str, str]) -> bytes:
@@ -114,12 +117,11 @@ def _free_folder(into: Path, name: str) -> Path:
 
 
 def _ask(title: str | None, texts: dict[str, str]) -> tuple[str, dict[str, str]]:
-    title = title or _answer("Title:", lambda text: bool(_words(text)))
+    title = title or _answer("Title:", _names_it)
     asked = dict(texts)
     for key, hint in HINTS.items():
         if not texts[key]:
-            wanted = (lambda text: bool(text.strip())) if key == "goal" else None
-            asked[key] = _answer(f"{SECTIONS[key]}: {hint}", wanted)
+            asked[key] = _answer(f"{SECTIONS[key]}: {hint}", _goal if key == "goal" else None)
     return title, asked
 
 
@@ -139,7 +141,16 @@ def _clarified(template: bytes, title: str, texts: dict[str, str]) -> dict[str, 
     return texts
 
 
-def _answer(question: str, wanted: Callable[[str], bool] | None = None) -> str:
+def _names_it(text: str) -> bool | str:
+    return bool(_words(text)) or "It needs a word or a number: the folder is named after it."
+
+
+def _goal(text: str) -> bool | str:
+    return bool(text.strip()) or "Without a goal there is nothing to do: say it in a sentence."
+
+
+def _answer(question: str, wanted: Callable[[str], bool | str] | None = None) -> str:
+    """`wanted` says True, or what is wrong with it."""
     import questionary
 
     return str(questionary.text(question, validate=wanted).unsafe_ask())
