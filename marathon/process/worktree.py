@@ -135,8 +135,16 @@ def _is_note(path: str, top: str) -> bool:
 
 
 def _artifacts(task: str, since: float) -> list[str]:
+    """By when the file came to be what it is: an older one may have been moved here."""
     found = [entry for entry in _entries(task) if not entry.name.startswith((".", "STATE.json"))]
-    return [entry.path for entry in found if _mtime(entry.path) >= since]
+    return [entry.path for entry in found if _ctime(entry.path) >= since]
+
+
+def _ctime(path: str) -> float:
+    try:
+        return os.lstat(path).st_ctime
+    except OSError:  # gone just now
+        return 0.0
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:

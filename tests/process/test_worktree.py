@@ -41,6 +41,7 @@ def age(top: Path) -> None:
     for folder, folders, names in os.walk(top):
         for name in (*folders, *names, "."):
             os.utime(os.path.join(folder, name), (LONG_AGO, LONG_AGO), follow_symlinks=False)
+    time.sleep(0.03)  # that was a change too, and it has to be older than any that is looked for
 
 
 def changes(project: Path, act: Callable[[], object]) -> Changes:
@@ -115,6 +116,15 @@ def test_but_a_project_among_such_notes_has_changes_too(tmp_path: Path, reposito
         git(project, "init", "-q")
     age(tmp_path)
     assert names(changes(project, lambda: (project / "src" / "a.ts").write_text("new\n"))) == ["src/a.ts"]
+
+
+@pytest.mark.parametrize("act", ["mv ../old task/work.md", "cp -p ../old task/work.md", ": >task/work.md"])
+def test_an_artifact_is_changed_however_that_was_done(project: Path, act: str) -> None:
+    (project / "task" / "work.md").write_text("one\n")
+    (project.parent / "old").write_text("two\n")
+    age(project.parent)
+    found = changes(project, lambda: subprocess.run(["sh", "-c", act], cwd=project, check=True))
+    assert names(found) == ["task/work.md"]
 
 
 def test_an_artifact_too_large_to_compare_counts_as_changed(project: Path) -> None:
