@@ -157,6 +157,8 @@ def make_private_directory(path: Path) -> None:
                 with contextlib.suppress(FileExistsError):
                     parent.mkdir(mode=PRIVATE_DIR)
                     sync_directory(parent.parent)
+        if not path.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, "there is a file of that name", str(path))
 
 
 def read_regular(path: Path | str, limit: int | None = None) -> bytes | None:

@@ -78,6 +78,8 @@ class Task:
             raise TaskInvalid(f"{path / CHECKS} is not a file. Replace it by one, or remove it.")
         if not os.access(folder, os.W_OK | os.X_OK):
             raise TaskInvalid(f"{path} cannot be written. Check its permissions: ls -ld {path}")
+        if task.own.exists() and not task.own.is_dir():
+            raise TaskInvalid(f"{path / OWN} is not a directory. Move it aside: it is where the runner keeps its own.")
         if task.own.exists() and not os.access(task.own, os.W_OK | os.X_OK):
             raise TaskInvalid(f"{path / OWN} cannot be written. Check its permissions: ls -ld {path / OWN}")
         return task

@@ -73,7 +73,7 @@ BROKEN_TASKS: dict[str, tuple[Callable[[World], None], str]] = {
     "empty instructions": (empty_instructions, "is empty"),
     "instructions are a folder": (instructions_are_a_folder, "instructions.md"),
     "the task is a file": (task_is_a_file, "is a file"),
-    "the runner's folder is a file": (own_folder_is_a_file, ".marathon"),
+    "the runner's folder is a file": (own_folder_is_a_file, ".marathon is not a directory"),
 }
 
 

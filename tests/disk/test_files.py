@@ -190,6 +190,14 @@ def test_private_directories_are_private_up_to_the_first_that_was_there(tmp_path
     assert mode_of(tmp_path) == 0o755
 
 
+@pytest.mark.parametrize("where", ["a", "a/b"])
+def test_a_file_is_not_taken_for_a_folder(tmp_path: Path, where: str) -> None:
+    (tmp_path / "a").write_text("mine\n")
+    with pytest.raises(DiskFailed, match=rf"Could not create .*{where}: "):
+        make_private_directory(tmp_path / where)
+    assert (tmp_path / "a").read_text() == "mine\n"
+
+
 def test_only_regular_files_are_read(tmp_path: Path) -> None:
     path = tmp_path / "file"
     assert read_regular(path) is None
