@@ -113,14 +113,14 @@ def _not_ready(progress: Progress) -> Gate | None:
 
 
 def _to_agree(criteria: CriteriaFound) -> str:
-    commands = [f"- {_in_full(each)}" for each in criteria.criteria if each.command]
+    commands = [f"- {in_full(each)}" for each in criteria.criteria if each.command]
     lines = ["To see whether the task is done, these commands of its files will be run:", *commands] if commands else []
     if criteria.lost:
         lines += ["These criteria are not there any more, or were changed:", *(f"- {name}" for name in criteria.lost)]
     return "\n".join(lines)
 
 
-def _in_full(each: Criterion) -> str:
+def in_full(each: Criterion) -> str:
     """A command with all that matters about it; no line of it passes for another one."""
     command = each.command.replace("\n", "\n  | ")
     said = {f"in {each.cwd}": each.cwd != ".", f"wants exit code {each.exit}": each.exit != 0}

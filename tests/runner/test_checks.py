@@ -286,6 +286,7 @@ def test_check_runs_them_at_any_time_and_changes_nothing(world: World) -> None:
     before = sorted(path.name for path in world.task.rglob("*"))
     refused = world.cli("check", "task")
     assert (refused.returncode, "--trust" in refused.stderr) == (3, True)
+    assert refused.stderr.count("test -e made") == 1, "somebody is to read it before they agree"
     unmet = world.cli("check", "task", "--trust")
     assert unmet.returncode == 1
     assert "✗ test -e made" in unmet.stdout

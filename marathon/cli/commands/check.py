@@ -14,6 +14,7 @@ import click
 
 from marathon.cli.arguments import task_path
 from marathon.cli.inside import refuse_inside_a_session
+from marathon.core.decide import in_full
 from marathon.core.events import Sink
 from marathon.core.journal import fold
 from marathon.core.records import CheckResult, CriteriaFound
@@ -71,11 +72,10 @@ def _make_sure(found: CriteriaFound, agreed: Agreed, project: Path, *, trust: bo
     if not commands or agreed.has(found.digest):
         return
     if not trust:
+        listed = "\n".join(f"  {in_full(each)}" for each in commands)
         if not may_ask:
-            raise NotAgreed("Nobody agreed to these commands yet; nothing was run. Read them, then add --trust.")
-        click.echo("These commands out of the task's files will be run here:")
-        for each in commands:
-            click.echo(f"  {one_line(each.name, 100)}: {each.command}")
+            raise NotAgreed(f"Nobody agreed to these commands yet; nothing was run:\n{listed}\nIf you do: add --trust.")
+        click.echo(f"These commands out of the task's files will be run here:\n{listed}")
         if not click.confirm("Run exactly these, now and whenever the task is checked?", default=False):
             raise NotAgreed("Nothing was run.")
     remember(agreed, found, project)
