@@ -15,6 +15,7 @@ from marathon.core.names import StateInvalid
 from marathon.core.records import GateOpened, Record
 from marathon.core.sessions import sessions_of
 from marathon.core.text import steps_line
+from marathon.core.wait import left
 from marathon.disk.inbox import Message
 from marathon.disk.journal import read_journal
 from marathon.disk.lock import holder_of
@@ -60,6 +61,8 @@ def status_of(
     answers: Sequence[str] = ()
     if verdict:
         waits = f"a start: its gate is answered ({verdict.choice})" if condition == "ready" else ""
+    elif progress.wait and condition == "ready":
+        waits = "a start: its wait is over"
     elif gate:
         answers = answering_commands(gate.kind, gate.phase, shown, phase_ids(workflows, progress.workflow))
     return Status(
@@ -90,14 +93,17 @@ def row_of(folder: Path) -> Status:
     task = Task(folder)
     running = holder_of(task.lock_path) is not None
     known = None if running else task.runs.summary()
-    answered = known is not None and known.get("condition") == "gate" and task.inbox.messages()
-    if known is not None and not answered:
+    if known is not None and not (known.get("condition") == "waiting" or _may_be_answered(known, task)):
         return _as_row(folder, known)
     progress = fold(read_journal(task.journal_path))
     if not progress.workflow:
         return Status(task=str(folder), condition=_untouched(task))
     verdict = _verdict_on(progress.gate, task.inbox.messages())
     return _as_row(folder, {**summary_of(progress), "condition": _condition(progress, verdict, running)})
+
+
+def _may_be_answered(known: dict[str, Any], task: Task) -> bool:
+    return known.get("condition") == "gate" and bool(task.inbox.messages())
 
 
 def _steering(messages: Sequence[Message]) -> int:
@@ -108,6 +114,8 @@ def _condition(progress: Progress, verdict: Message | None, running: bool) -> st
     """As the journal tells it; what was said to its gate counts as soon as it is said."""
     if verdict and not running:
         return "cancelled" if verdict.choice == "cancel" else "ready"
+    if progress.wait and not running and not left(progress.wait, moment()):
+        return "ready"
     return condition_of(progress, running)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from click.core import ParameterSource
 
 from marathon import __version__
 from marathon.cli.amounts import BUDGETS, MONEY, SESSIONS, TIME, TOKENS, usual_value
+from marathon.cli.arguments import TASK_DIRECTORY
 from marathon.errors import MarathonError
 
 # name: (what --help says, the module below marathon.cli.commands); a command is loaded only when it is typed.
@@ -64,7 +66,13 @@ class LazyGroup(click.Group):
             if self._no_command_in(ctx, before):
                 ctx.meta["agent_args"] = tuple(args[len(before) + 1 :])
                 args = before
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.BadOptionUsage as error:
+            if error.option_name not in ("-h", "--human"):
+                raise
+            said = f"{error.message} It restarts a task with what you say; help is --help."
+            raise click.BadOptionUsage(error.option_name, said, ctx) from error
 
     def _no_command_in(self, ctx: click.Context, args: list[str]) -> bool:
         try:
@@ -79,7 +87,24 @@ class LazyGroup(click.Group):
             raise click.UsageError(
                 f"--task stands alone; {args[0]!r} is not expected. Arguments for the agent go after --."
             )
+        if args[0] not in COMMANDS:
+            raise click.UsageError(f"No such command {args[0]!r}. {_meant(args[0])}", ctx)
         return super().resolve_command(ctx, args)
+
+
+def _agents(incomplete: str) -> list[str]:
+    from marathon.agents.table import AGENTS
+
+    return [name for name in AGENTS if name.startswith(incomplete)]
+
+
+def _meant(word: str) -> str:
+    if os.path.isdir(word):
+        return f"A task is given by its option: pi-marathon --task {shlex.quote(word)}"
+    import difflib  # only for whoever mistyped
+
+    close = difflib.get_close_matches(word, COMMANDS, 1)
+    return f"Did you mean: pi-marathon {close[0]}" if close else "All of them: pi-marathon --help"
 
 
 EPILOG = (
@@ -94,7 +119,13 @@ EPILOG = (
     epilog=EPILOG,
 )
 @click.version_option(__version__, prog_name="pi-marathon")
-@click.option("--task", metavar="DIR", allow_from_autoenv=False, help="Run the marathon of this task directory.")
+@click.option(
+    "--task",
+    metavar="DIR",
+    type=TASK_DIRECTORY,
+    allow_from_autoenv=False,
+    help="Run the marathon of this task directory.",
+)
 @click.option(
     "-h",
     "--human",
@@ -107,6 +138,7 @@ EPILOG = (
     default="pi",
     show_default=True,
     metavar="NAME",
+    shell_complete=lambda ctx, param, incomplete: _agents(incomplete),
     help="pi, rehearsal, or command (a program after --).",
 )
 @click.option(
@@ -118,6 +150,9 @@ EPILOG = (
 )
 @click.option("--auto-approve", is_flag=True, help="Pass review gates; recorded as looked at by nobody.")
 @click.option("--trust", is_flag=True, allow_from_autoenv=False, help="Agree to the checks as they are now, for CI.")
+@click.option(
+    "--here", is_flag=True, allow_from_autoenv=False, help="Work in this folder, though it was another before."
+)
 @click.option("--max-iterations", type=SESSIONS, default="100", show_default=True, help="Sessions; 0: no limit.")
 @click.option("--max-time", type=TIME, default="0", help="Working time such as 90m or 8h; 0: no limit.")
 @click.option("--max-cost", type=MONEY, default="0", help="What the agent may cost; +10: so much more. 0: no limit.")

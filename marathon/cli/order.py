@@ -15,7 +15,9 @@ from marathon.cli.amounts import BUDGETS, Amount
 from marathon.cli.arguments import message_text, seconds_of, task_path
 from marathon.core.breakers import parse_breakers
 from marathon.core.limits import Limits
+from marathon.core.text import clean, one_line
 from marathon.core.workflow import Definitions
+from marathon.disk.lock import last_holder
 from marathon.disk.task import Task
 from marathon.disk.workflows import load_workflows
 from marathon.errors import WrongUsage
@@ -39,6 +41,7 @@ class Order:
     as_json: bool
     keep_events: int
     resume: str
+    resume_here: str  # the same, from where the human is
 
 
 def read_order(options: Mapping[str, Any], agent_args: tuple[str, ...]) -> Order:
@@ -47,10 +50,13 @@ def read_order(options: Mapping[str, Any], agent_args: tuple[str, ...]) -> Order
     limits = _limits(options)
     agent = find_agent(options["agent"], agent_args, options["mode"])
     task = Task.open(shown)
+    if not options["here"]:
+        _check_place(task)
     agent.check()
     definitions = load_workflows(Path.cwd(), os.environ).workflows
     if not task.journal_path.exists():  # a task that has begun keeps its own
         check_workflow(definitions, options["workflow"])
+    resume = _resume_command(options, agent_args)
     return Order(
         shown=shown,
         task=task,
@@ -66,8 +72,23 @@ def read_order(options: Mapping[str, Any], agent_args: tuple[str, ...]) -> Order
         notify=options["notify"],
         as_json=options["as_json"],
         keep_events=options["keep_events"],
-        resume=_resume_command(options, agent_args),
+        resume=resume,
+        resume_here=options.get("resume_here", resume),
     )
+
+
+def _check_place(task: Task) -> None:
+    """An agent works in the folder its marathon is started in. To start it in another one is rarely meant; a project
+    that was moved or copied has its task in the same place."""
+    before, here = last_holder(task.lock_path), os.getcwd()
+    if before is None or not before.task or before.cwd == here or not os.path.isdir(before.cwd):
+        return
+    if os.path.relpath(task.folder, here) != os.path.relpath(before.task, before.cwd):
+        there = one_line(f"cd {shlex.quote(before.cwd)} && {before.resume}", 4000)
+        raise WrongUsage(
+            f"So far this task ran in {clean(before.cwd)}; here its agent would work in {here}. "
+            f"To go on there: {there}   To work here: add --here"
+        )
 
 
 def _limits(options: Mapping[str, Any]) -> Limits:

@@ -99,7 +99,7 @@ def _marathon(order: Order, signals: Signals, emit: Sink, cleanup: contextlib.Ex
     shop = Workshop(
         task=task,
         shown=order.shown,
-        resume=order.resume,
+        resume=order.resume_here,
         project=Path.cwd(),
         definitions=order.definitions,
         agent=order.agent,
@@ -137,10 +137,10 @@ def _run(runner: Runner, order: Order, emit: Sink) -> int:
     try:
         return runner.run()
     except Interrupted as end:
-        emit(Told(f"Interrupted; everything is saved. To go on: {order.resume}"))
+        emit(Told(f"Interrupted; everything is saved. To go on: {order.resume_here}"))
         return 128 + end.signum
     except EOFError:
-        emit(Told(f"No answer; the gate stays open. To go on: {order.resume}"))
+        emit(Told(f"No answer; the gate stays open. To go on: {order.resume_here}"))
         # A closed window is told by a signal and by the end of input; the signal is what it was.
         return 128 + signal.SIGHUP if runner.shop.signals.pending(signal.SIGHUP) else WAITS_FOR_HUMAN
 

@@ -43,7 +43,7 @@ def send(
         again = with_option(resume, '-h "what to do"')
         click.echo(f"{said} To start again: {again}")
     elif holder_of(task.lock_path) is not None:
-        click.echo(f"{said} The running marathon goes on.")
+        click.echo(f"{said} The running marathon takes it up at its gate.")
     else:
         click.echo(f"{said} To go on: {resume}")
 

@@ -40,10 +40,11 @@ def unmet(progress: Progress, checked: Checked, again: RunSession, limits: Limit
         return Gate("failed", phase, help_wanted, note)
     breakers, streaks = limits.breakers, progress.streaks
     names = ", ".join(one_line(result.name, 80) for result in failing[:5])
-    commands_fail = any(result.command for result in failing)  # else the last error is an older one's
-    if commands_fail and breakers.same_error and len(streaks.error_at) >= breakers.same_error:
+    failed = next((result for result in failing if result.command), None)  # else the last error is an older one's
+    if failed and breakers.same_error and len(streaks.error_at) >= breakers.same_error:
         said = f"The same error came {len(streaks.error_at)} times (sessions {listed(streaks.error_at)})"
-        return Gate("stuck", phase, f"{said}: {one_line(streaks.error, 300)}", note)
+        error = f"check {failed.name}: {failed.reason} {failed.tail}"
+        return Gate("stuck", phase, f"{said}: {one_line(error, 300)}", note)
     if breakers.same_unmet and streaks.unmet_times >= breakers.same_unmet:
         said = f"The same criteria were unmet {streaks.unmet_times} times in a row"
         return Gate("stuck", phase, f"{said}: {names}.", note)

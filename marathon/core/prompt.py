@@ -179,7 +179,8 @@ def _rules(briefing: Briefing) -> str:
     return (
         "## Rules\n\n"
         "- One phase in this session. Never begin the next one, never approve a review: only the human does.\n"
-        f"- Write nothing in `{briefing.task}/.marathon/`, and never change human.md, instructions.md or checks.toml.\n"
+        f"- Write nothing in `{briefing.task}/.marathon/`, and never change human.md.\n"
+        "- Change instructions.md or checks.toml only where the runner asks for that above.\n"
         '- To wait for something outside (CI): run `pi-marathon wait MINUTES "REASON"`, then end as "more is left".\n'
         '- To ask the human: run `pi-marathon ask "QUESTION"`, then end as "more is left"; the next session is told.'
     )

@@ -26,6 +26,7 @@ class Holder:
     since: float
     resume: str = ""
     cwd: str = ""
+    task: str = ""
 
     def __str__(self) -> str:
         age = duration(min(max(0.0, time.time() - self.since), 1e9))
@@ -49,7 +50,10 @@ class TaskLock:
                 ) from error
             raise Held(task, holder) from error
         self.before = _read(self.fd)
-        note = json.dumps(asdict(Holder(os.getpid(), socket.gethostname(), runner, time.time(), resume, os.getcwd())))
+        us = Holder(
+            os.getpid(), socket.gethostname(), runner, time.time(), resume, os.getcwd(), str(path.resolve().parents[1])
+        )
+        note = json.dumps(asdict(us))
         with disk_errors("write", path):
             # In one piece and over the whole of the old one: whoever is killed here leaves a note that can be read.
             write_all(self.fd, note.encode().ljust(os.fstat(self.fd).st_size))
@@ -113,8 +117,7 @@ def _read(fd: int) -> Holder | None:
     try:
         value = json.loads(os.pread(fd, 1 << 20, 0), parse_constant=int)  # no NaN
         words = (str(value["host"]), str(value["runner"]))
-        return Holder(
-            int(value["pid"]), *words, float(value["since"]), str(value.get("resume", "")), str(value.get("cwd", ""))
-        )
+        more = (str(value.get(name, "")) for name in ("resume", "cwd", "task"))
+        return Holder(int(value["pid"]), *words, float(value["since"]), *more)
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError, OSError):
         return None

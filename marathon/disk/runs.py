@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from marathon.disk.files import disk_errors, make_private_directory, write_atomic, write_new
-
-_OF_A_SESSION = ("events", "prompts", "iterations")
+from marathon.errors import DiskFailed
 
 
 class Runs:
@@ -31,13 +30,18 @@ class Runs:
 
     def make_room(self, run: int, iteration: int, keep: int) -> None:
         """The folders of a session's files. Of the logs only the last `keep` of a run stay; 0 keeps all."""
-        for kind in _OF_A_SESSION:
-            folder = f"{self._own}/runs/{run:03d}/{kind}"
-            if not os.path.isdir(folder):
-                make_private_directory(Path(folder))
+        self._make_folder(run, "events")
+        self._make_folder(run, "prompts")
+        with contextlib.suppress(DiskFailed):  # what goes there is only for readers
+            self._make_folder(run, "iterations")
         if keep and iteration > keep:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self.session_path(run, "events", iteration - keep, "jsonl"))
+
+    def _make_folder(self, run: int, kind: str) -> None:
+        folder = f"{self._own}/runs/{run:03d}/{kind}"
+        if not os.path.isdir(folder):
+            make_private_directory(Path(folder))
 
     def worked(self, run: int, iteration: int, started: str) -> float:
         """Seconds from the start of a session nobody saw the end of to the last thing it printed."""

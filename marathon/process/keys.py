@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import os
 import select
 import signal
@@ -13,11 +14,12 @@ from types import TracebackType
 from typing import Any
 
 from marathon.process.signals import ENDING, Interrupted, Signals
-from marathon.process.terminal import suspend_self
+from marathon.process.terminal import on_terminal, suspend_self
 
 _SEQUENCE_GAP = 0.05  # the bytes of one escape sequence come together; a lone Esc has nothing after it
 _PASTE_GAP = 0.5
 _END_OF_INPUT = b"\x04"
+_TELL_PASTES, _TELL_NO_PASTES = b"\x1b[?2004h", b"\x1b[?2004l"
 
 
 class Keys:
@@ -26,9 +28,12 @@ class Keys:
     What was typed before is thrown away on enter: a key pressed before a question was shown never answers it.
     """
 
-    def __init__(self, fd: int = 0, on_resume: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, fd: int = 0, on_resume: Callable[[], None] = lambda: None, *, pastes_apart: bool = False
+    ) -> None:
         self._fd = fd
         self._on_resume = on_resume  # after a Ctrl+Z, when the shell has written on the screen
+        self._pastes_apart = pastes_apart and on_terminal()  # a pasted text is one "paste", not the keys in it
 
     def __enter__(self) -> Keys:
         self._saved: list[Any] = termios.tcgetattr(self._fd)
@@ -41,7 +46,7 @@ class Keys:
         self._restore()
 
     def read(self, timeout: float | None, signals: Signals) -> str | None:
-        """ "enter", "alt+enter", "esc", "backspace", a printable character, or "other"; None when the time is over.
+        """ "enter", "alt+enter", "esc", "backspace", a printable character, "paste", "other"; None when time is over.
 
         EOFError at the end of input (or Ctrl+D), Interrupted for a signal that asks us to end.
         """
@@ -80,8 +85,15 @@ class Keys:
         modes[6][termios.VMIN], modes[6][termios.VTIME] = 1, 0
         termios.tcsetattr(self._fd, termios.TCSANOW, modes)
         termios.tcflush(self._fd, termios.TCIFLUSH)
+        self._ask_terminal(_TELL_PASTES)
+
+    def _ask_terminal(self, request: bytes) -> None:
+        if self._pastes_apart:
+            with contextlib.suppress(OSError):
+                os.write(1, request)
 
     def _restore(self) -> None:
+        self._ask_terminal(_TELL_NO_PASTES)
         try:
             termios.tcsetattr(self._fd, termios.TCSANOW, self._saved)
         except termios.error:
@@ -118,7 +130,7 @@ class Keys:
             case None:
                 return "esc"
             case b"[":
-                self._control_sequence()
+                return "paste" if self._control_sequence() == b"200~" else "other"
             case b"O":
                 self._next(_SEQUENCE_GAP)
             case b"]" | b"P" | b"_" | b"^" | b"X":
@@ -131,7 +143,7 @@ class Keys:
                 pass
         return "other"
 
-    def _control_sequence(self) -> None:
+    def _control_sequence(self) -> bytes:
         sequence = b""
         while byte := self._next(_SEQUENCE_GAP):
             sequence += byte
@@ -144,6 +156,7 @@ class Keys:
                 self._next(_SEQUENCE_GAP)
         elif sequence == b"200~":
             self._swallow_until(b"\x1b[201~", _PASTE_GAP)
+        return sequence
 
     def _string_sequence(self) -> None:
         self._swallow_until(b"\x1b\\", _SEQUENCE_GAP, b"\x07")

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 # What a full-screen program may have left behind: alternate screen, mouse, focus, paste, theme reports,
-# kitty keys, hidden cursor, text below the cursor. Leaving the alternate screen restores a saved cursor, so one is
-# saved first: on the main screen the cursor then stays where it is.
+# kitty keys, hidden cursor, text below the cursor. Leaving the alternate screen restores the cursor of whoever entered
+# it last, in tmux even on the main screen: so it is entered first, which does nothing where one is in it already.
 RESET = (
-    b"\x1b7\x1b[?1049l"
+    b"\x1b[?1049h\x1b[?1049l"
     b"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?2004l\x1b[?2031l"
     b"\x1b[<u\x1b[?25h\x1b[0m\x1b[J"
 )

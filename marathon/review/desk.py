@@ -17,9 +17,21 @@ from marathon.core.events import Sink, Told
 from marathon.core.text import clean
 from marathon.process.keys import Keys
 from marathon.process.signals import Interrupted, Signals
-from marathon.review.view import RULE, GateView, Option, Reply, answering_commands, describe, fitted, options
+from marathon.review.view import (
+    BEFOREHAND,
+    EMPTY_ANSWER,
+    RULE,
+    GateView,
+    Option,
+    Reply,
+    answering_commands,
+    describe,
+    fitted,
+    options,
+)
 from marathon.review.words import ask_words
 
+NOT_A_KEY = "That is none of the keys above: to say something, press f first."
 LOOK_EVERY = 0.5
 
 
@@ -95,18 +107,28 @@ class TerminalDesk:
         def show(text: str) -> None:
             print(fitted(text, shutil.get_terminal_size().columns), flush=True)
 
-        with Keys(on_resume=functools.partial(show, again)) as pressed:
+        with Keys(on_resume=functools.partial(show, again), pastes_apart=True) as pressed:
             show(shown)  # only now: what was typed before is thrown away, so no earlier key can answer
+            stray = False  # the key before was none of ours: somebody may be typing a sentence
             while True:
                 reply = elsewhere()
                 if reply is not None:
-                    print("Answered from another shell.", flush=True)
+                    asked = "Asked to stop" if reply.choice == "quit" else "Answered"
+                    print(f"{asked} from another shell.", flush=True)
                     return reply
                 key = pressed.read(LOOK_EVERY, self._signals)
-                if key is not None and key.lower() in keys:
+                if key is None:
+                    continue
+                if key.lower() in keys and not (stray and key == "enter"):
                     return key.lower()
-                if key is not None and any_key:
+                if any_key:
                     return ""
+                if stray and key == "enter":
+                    stray = False
+                    show("Enter was not taken: it came after other keys. Press it again to mean it.")
+                elif (key == "paste" or len(key) == 1) and not stray:
+                    stray = True
+                    show(NOT_A_KEY if "f" in keys else NOT_A_KEY.partition(":")[0] + ".")
 
     def _reply(self, key: str, view: GateView) -> Reply | None:
         """What a key means here; None where it only showed something."""
@@ -131,6 +153,7 @@ class TerminalDesk:
                 self._outside(functools.partial(show_diff, view.previous_round, view.output))
             case "e" if view.output:
                 self._outside(functools.partial(edit, view.output))
+                return Reply("look") if view.gate.kind in BEFOREHAND else None
             case digit if digit.isdigit():
                 return Reply("redo", view.phases[int(digit) - 1])
         return None
@@ -150,6 +173,8 @@ class TerminalDesk:
         if text is None or (not text.strip() and not may_be_empty):
             print("Nothing was recorded. Choose again.", flush=True)
             return None
+        if not text.strip():
+            print(EMPTY_ANSWER, flush=True)
         return Reply(reply.choice, reply.phase, text.strip())
 
 

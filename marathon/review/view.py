@@ -19,14 +19,15 @@ TITLE = (
     "╚══════════════════════════════════════════════════════════════════╝"
 )
 RULE = "─" * 68
+EMPTY_ANSWER = "An empty answer: the agent decides."
 BEFOREHAND = ("clarify", "checks")  # gates before there is anything to do again
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What the human decided. quit and cancel leave the gate as it is or end the run."""
+    """What the human decided. quit and cancel leave the gate as it is or end the run; look: a file may say more now."""
 
-    choice: Literal["continue", "redo", "loop", "answer", "quit", "cancel"]
+    choice: Literal["continue", "redo", "loop", "answer", "quit", "cancel", "look"]
     phase: str | None = None
     text: str = ""
     by: Literal["terminal", "command", "auto"] = "terminal"

@@ -6,6 +6,7 @@ import contextlib
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from marathon.core.decide import phase_ids
@@ -72,6 +73,8 @@ class Gatekeeper:
         if choice == "quit":
             self.shop.emit(Told(f"The gate stays open. To go on: {self.shop.resume}"))
             return WAITS_FOR_HUMAN
+        if choice == "look":
+            return None
         if choice == "cancel":
             self.ledger.record(Cancelled())
             self._forget(reply)
@@ -164,7 +167,12 @@ class Gatekeeper:
     def _printed(self) -> Path | None:
         """Everything the last session said, for whoever has to find out why it failed."""
         log = Path(self.shop.task.runs.session_path(self.progress.run, "events", self.progress.iteration, "jsonl"))
-        return self.shop.shown / log.relative_to(self.shop.task.folder) if log.exists() else None
+        try:
+            with log.open("rb") as lines:
+                says_something = sum(1 for _ in islice(lines, 3)) > 2  # beside that it began and how it ended
+        except OSError:
+            return None
+        return self.shop.shown / log.relative_to(self.shop.task.folder) if says_something else None
 
     def _phase(self) -> Phase | None:
         try:

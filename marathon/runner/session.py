@@ -93,11 +93,13 @@ def run_session(shop: Workshop, progress: Progress, step: RunSession) -> Progres
     finally:
         if not task.exists():  # whatever else went wrong, this is why
             raise TaskInvalid(f"{shop.shown} was removed while the marathon ran. The agent was stopped.")
-    if outcome.ending == "ended" and task.state_mark() == state_before:
+    mail_left = shop.mailbox.read()
+    asks = _wait_asked(mail_left) or mail_left.get("feedbackQuestion")
+    if outcome.ending == "ended" and not asks and task.state_mark() == state_before:
         shop.emit(Told("The agent did not write STATE.json; that counts as: more of this phase is left.", "warning"))
     changes = changes_since(shop.project, began, task.folder)
     changes = Changes(changes.moved or before != task.artifacts(), changes.files)
-    return observe(shop, progress, phase, outcome, shop.mailbox.read(), changes)
+    return observe(shop, progress, phase, outcome, mail_left, changes)
 
 
 def observe(

@@ -66,7 +66,7 @@ def desk() -> Iterator[Desk]:
         (b"\x1b[M qqf", ["other", "f"]),
         (b"\x1bq", ["other"]),
         (b"\x1b\x1b[Aq", ["other", "q"]),
-        (b"\x1b[200~q\rf\x1b[201~f", ["other", "f"]),
+        (b"\x1b[200~q\rf\x1b[201~f", ["paste", "f"]),
         (b"\x1b]11;rgb:0000/0000/0000\x07q", ["other", "q"]),
         (b"\x1bP>|term q\x1b\\q", ["other", "q"]),
         (b"\t\x7f\x01", ["other", "backspace", "other"]),

@@ -42,7 +42,7 @@ def test_a_verdict_reaches_the_prompt_that_is_open_on_a_terminal(world: World, o
     world.script(research(), plan())
     terminal = on_terminal()
     terminal.expect(KEYS_SHOWN)
-    assert "running marathon goes on" in world.cli("approve", "task").stdout
+    assert "running marathon takes it up" in world.cli("approve", "task").stdout
     terminal.expect(b"Answered from another shell")
     terminal.expect(b"Phase: plan")
     terminal.expect(KEYS_SHOWN)

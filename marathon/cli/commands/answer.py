@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import click
 
+from marathon.cli.arguments import TASK_DIRECTORY
 from marathon.cli.verdict import open_gate, send
 from marathon.errors import WrongUsage
+from marathon.review.view import EMPTY_ANSWER
 
 
 @click.command("answer")
-@click.argument("directory", metavar="DIR")
+@click.argument("directory", metavar="DIR", type=TASK_DIRECTORY)
 @click.argument("text")
 def command(directory: str, text: str) -> None:
     """Answer the agent's question; an empty text is an answer too."""
@@ -18,4 +20,5 @@ def command(directory: str, text: str) -> None:
         raise WrongUsage(
             f"The agent asked nothing; the gate is open for another reason. See: pi-marathon status {shown}"
         )
-    send(task, shown, gate, "answer", "Answered.", text=text.encode("utf-8", "replace").decode())
+    said = "Answered." if text.strip() else EMPTY_ANSWER
+    send(task, shown, gate, "answer", said, text=text.encode("utf-8", "replace").decode())

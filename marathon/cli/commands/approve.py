@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from marathon.cli.arguments import message_text
+from marathon.cli.arguments import TASK_DIRECTORY, message_text
 from marathon.cli.verdict import open_gate, send
 from marathon.errors import WrongUsage
 
 
 @click.command("approve")
-@click.argument("directory", metavar="DIR")
+@click.argument("directory", metavar="DIR", type=TASK_DIRECTORY)
 @click.option("-m", "--message", help="A note for the agent; added to human.md.")
 def command(directory: str, message: str | None) -> None:
     """Answer the open gate of DIR: go on."""
@@ -20,4 +20,7 @@ def command(directory: str, message: str | None) -> None:
     if gate.kind == "workflow":
         raise WrongUsage(f'The workflow changed. Choose a phase: pi-marathon redo {shown} --phase PHASE -m "why"')
     text = "" if message is None else message_text(message)
-    send(task, shown, gate, "continue", f"Approved: {gate.phase}.", text=text)
+    said = f"Approved: {gate.phase}." if gate.onward == "next" else f"Noted: {gate.phase} may go on."
+    if gate.kind == "checks":
+        said = "Agreed to exactly these."
+    send(task, shown, gate, "continue", said, text=text)

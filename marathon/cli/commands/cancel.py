@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import click
 
+from marathon.cli.arguments import TASK_DIRECTORY
 from marathon.cli.verdict import open_gate, send
 from marathon.errors import WrongUsage
 from marathon.process.terminal import interactive
 
 
 @click.command("cancel")
-@click.argument("directory", metavar="DIR")
+@click.argument("directory", metavar="DIR", type=TASK_DIRECTORY)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def command(directory: str, yes: bool) -> None:
     """End the run at the open gate of DIR for good. Nothing is removed; a restart with -h begins a new run."""

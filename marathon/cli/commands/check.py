@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from marathon.cli.arguments import task_path
+from marathon.cli.arguments import TASK_DIRECTORY, task_path
 from marathon.cli.inside import refuse_inside_a_session
 from marathon.core.decide import in_full
 from marathon.core.events import Sink
@@ -37,7 +37,7 @@ class NotAgreed(MarathonError):
 
 
 @click.command("check")
-@click.argument("directory", metavar="DIR")
+@click.argument("directory", metavar="DIR", type=TASK_DIRECTORY)
 @click.option("--trust", is_flag=True, help="Agree to the commands as they are now, without being asked.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of lines.")
 @click.pass_context

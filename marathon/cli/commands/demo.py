@@ -47,11 +47,10 @@ def command(ctx: click.Context, into: str | None) -> None:
 
     defaults = cli.make_context("pi-marathon", ["--task", str(task.relative_to(folder)), "--agent", "rehearsal"]).params
     # The commands that check the demo's task are our own.
-    code = run_task({**defaults, "auto_approve": not asked, "trust": True}, ())
-    shown = task.relative_to(folder)
-    if code:
-        click.echo(f"To go on from here: cd {folder} && {name} --task {shown} --agent rehearsal")
-    click.echo(f"Look around: cd {folder} && git log --stat && {name} status {shown}")
+    shown, there = task.relative_to(folder), f"cd {shlex.quote(str(folder))} &&"
+    resume = f"{there} {name} --task {shown} --agent rehearsal"
+    code = run_task({**defaults, "auto_approve": not asked, "trust": True, "resume_here": resume}, ())
+    click.echo(f"Look around: {there} git log --stat && {name} status {shown}")
     ctx.exit(code)
 
 

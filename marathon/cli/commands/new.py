@@ -153,7 +153,11 @@ def _answer(question: str, wanted: Callable[[str], bool | str] | None = None) ->
     """`wanted` says True, or what is wrong with it."""
     import questionary
 
-    return str(questionary.text(question, validate=wanted).unsafe_ask())
+    try:
+        return str(questionary.text(question, validate=wanted).unsafe_ask())
+    except KeyboardInterrupt:
+        click.echo("No task was made.")
+        raise
 
 
 def _tell_score(instructions: bytes, shown: str) -> None:

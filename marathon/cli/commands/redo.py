@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from marathon.cli.arguments import message_text
+from marathon.cli.arguments import TASK_DIRECTORY, message_text
 from marathon.cli.verdict import open_gate, send
 from marathon.core.decide import phase_ids
 from marathon.core.workflow import WorkflowInvalid, loop
@@ -16,7 +16,7 @@ from marathon.errors import WrongUsage
 
 
 @click.command("redo")
-@click.argument("directory", metavar="DIR")
+@click.argument("directory", metavar="DIR", type=TASK_DIRECTORY)
 @click.option("--phase", metavar="ID", help="The phase to do again; without it, the one at the gate.")
 @click.option("--loop", "loop_", is_flag=True, help="Start the innermost workflow again from its first phase.")
 @click.option("-m", "--message", required=True, help="Why; added to human.md. - reads standard input.")
@@ -36,4 +36,5 @@ def command(directory: str, phase: str | None, loop_: bool, message: str) -> Non
     if phase is not None and phase not in known:
         raise WrongUsage(f"There is no phase {phase!r} in this workflow. Choose one of: {', '.join(known)}.")
     target = phase or gate.phase
-    send(task, shown, gate, "redo", f"{target} will be done again.", text=text, phase=target)
+    said = "Refused: one session may mend it." if gate.kind == "checks" else f"{target} will be done again."
+    send(task, shown, gate, "redo", said, text=text, phase=target)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from marathon.cli.arguments import task_path
+from marathon.cli.arguments import TASK_DIRECTORY, task_path
 from marathon.core.criteria import said_in_full
 from marathon.core.score import BEST, MEANING, Score, score
 from marathon.core.text import clean, one_line
@@ -21,7 +21,7 @@ LONGEST = 1 << 20
 
 
 @click.command("score")
-@click.argument("directory", metavar="DIR")
+@click.argument("directory", metavar="DIR", type=TASK_DIRECTORY)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(directory: str, as_json: bool) -> None:
     """How well the instructions in DIR say what to do: five questions, 0 to 2 points each, and what to add.

@@ -6,13 +6,13 @@ import json
 
 import click
 
-from marathon.cli.arguments import task_path
+from marathon.cli.arguments import TASK_DIRECTORY, task_path
 from marathon.cli.look import look_at
 from marathon.show.status import status_lines
 
 
 @click.command("status")
-@click.argument("directory", metavar="DIR")
+@click.argument("directory", metavar="DIR", type=TASK_DIRECTORY)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @click.option(
     "--sessions", type=click.IntRange(min=0), default=10, show_default=True, help="How many of the last sessions."

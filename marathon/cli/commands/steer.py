@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from marathon.cli.arguments import message_text, task_path
+from marathon.cli.arguments import TASK_DIRECTORY, message_text, task_path
 from marathon.cli.inside import refuse_inside_a_session
 from marathon.disk.lock import holder_of
 from marathon.disk.task import Task
 
 
 @click.command("steer")
-@click.argument("directory", metavar="DIR")
+@click.argument("directory", metavar="DIR", type=TASK_DIRECTORY)
 @click.argument("message")
 def command(directory: str, message: str) -> None:
     """Send the agent of DIR a message; it comes with the next session. - reads standard input."""

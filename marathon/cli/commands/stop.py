@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from marathon.cli.arguments import task_path
+from marathon.cli.arguments import TASK_DIRECTORY, task_path
 from marathon.disk.lock import holder_of
 from marathon.disk.task import Task
 from marathon.errors import WrongUsage
 
 
 @click.command("stop")
-@click.argument("directory", metavar="DIR")
+@click.argument("directory", metavar="DIR", type=TASK_DIRECTORY)
 @click.option("--now", is_flag=True, help="Stop the agent in the middle of its session.")
 def command(directory: str, now: bool) -> None:
     """Ask the runner of DIR to stop after this session; everything is kept."""

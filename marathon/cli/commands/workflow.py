@@ -28,7 +28,7 @@ def list_() -> None:
 
 
 @command.command("show")
-@click.argument("key")
+@click.argument("key", shell_complete=lambda ctx, param, incomplete: _keys(incomplete))
 def show(key: str) -> None:
     """The phases of one workflow, references opened."""
     library = _library()
@@ -63,6 +63,10 @@ def _tree(library: Library, workflow: Workflow, indent: str) -> None:
         else:
             click.echo(f"{indent}{number}. {library.workflows[entry.workflow].name} ({entry.workflow}):")
             _tree(library, library.workflows[entry.workflow], indent + "   ")
+
+
+def _keys(incomplete: str) -> list[str]:
+    return [key for key in sorted(_library().workflows) if key.startswith(incomplete)]
 
 
 def _library() -> Library:
