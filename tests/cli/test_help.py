@@ -39,6 +39,7 @@ def test_h_is_never_help(world: World, args: tuple[str, ...]) -> None:
     assert shown.returncode == 2
     assert "Options:" not in shown.stdout + shown.stderr
     assert "-h" in shown.stderr
+    assert "--help" in shown.stderr
 
 
 def test_version(world: World) -> None:
@@ -54,6 +55,19 @@ def test_wrong_usage_is_a_sentence_and_code_2(world: World, args: tuple[str, ...
     assert "Traceback" not in shown.stderr
 
 
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("statsu", "Did you mean: pi-marathon status"),
+        ("task", "pi-marathon --task task"),
+        ("zzz", "pi-marathon --help"),
+    ],
+)
+def test_a_word_that_is_no_command_is_answered_with_one(world: World, word: str, hint: str) -> None:
+    shown = world.cli(word)
+    assert (shown.returncode, hint in shown.stderr) == (2, True)
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts_name_the_program(world: World, shell: str) -> None:
     script = world.cli("completion", shell)
@@ -66,6 +80,21 @@ def test_completion_offers_the_commands_that_begin_so(world: World) -> None:
     offered = world.cli(_PI_MARATHON_COMPLETE="bash_complete", COMP_WORDS="pi-marathon st", COMP_CWORD="1")
     assert offered.returncode == 0
     assert {line.split(",")[-1] for line in offered.stdout.splitlines()} == {"status", "steer", "stop"}
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("pi-marathon --task docs/ta", ["dir,docs/ta"]),
+        ("pi-marathon status docs/ta", ["dir,docs/ta"]),
+        ("pi-marathon --agent r", ["plain,rehearsal"]),
+        ("pi-marathon workflow show r", ["plain,rpi"]),
+    ],
+)
+def test_completion_offers_what_may_stand_there(world: World, words: str, offered: list[str]) -> None:
+    place = str(len(words.split()) - 1)
+    shown = world.cli(_PI_MARATHON_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=place)
+    assert shown.stdout.splitlines() == offered
 
 
 def test_an_unknown_shell_is_refused(world: World) -> None:

@@ -133,6 +133,7 @@ def test_a_further_question_taken_back_makes_nothing(world: World, typed: Callab
     assert terminal.wait() == 130
     assert terminal.cooked()
     assert b"went wrong" not in terminal.seen
+    assert (b"No task was made." in terminal.seen) == (key == b"\x03")
     assert not (world.project / "docs").exists()
 
 

@@ -58,6 +58,38 @@ def test_a_task_moved_within_its_project_goes_on_where_it_was(world: World) -> N
     assert "`done/renamed`" in world.prompt(2)
 
 
+def test_another_folder_than_before_is_no_place_to_work_in_unless_one_says_so(world: World) -> None:
+    world.script(research(), plan(), plan())
+    assert world.run().returncode == 3
+    assert world.cli("approve", "task").returncode == 0
+    elsewhere = world.project / "src"
+    elsewhere.mkdir()
+    agent = world.task_args()[world.task_args().index("--agent") :]
+
+    def start(*args: str) -> subprocess.CompletedProcess[str]:
+        argv = world.argv(*args, "--task", "../task", *agent)
+        return subprocess.run(argv, cwd=elsewhere, env=world.env(), capture_output=True, text=True, check=False)
+
+    refused = start()
+    assert refused.returncode == 2
+    assert f"cd {world.project} && pi-marathon --task task" in refused.stderr
+    assert world.sessions() == 1
+    assert start("--here").returncode == 3
+    assert world.sessions() == 2
+    assert start().returncode == 3, "now this is its place"
+
+
+def test_a_project_that_was_copied_is_a_place_of_its_own(world: World, tmp_path: Path) -> None:
+    world.script(research(), plan())
+    assert world.run().returncode == 3
+    copy = tmp_path / "copy"
+    shutil.copytree(world.project, copy)
+    argv = world.argv(*world.task_args())
+    done = subprocess.run(argv, cwd=copy, env=world.env(), capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert "Phase: research | Iteration: 1" in done.stdout
+
+
 def test_a_copy_of_a_task_lives_on_its_own(world: World) -> None:
     world.script(research(), plan(), plan())
     assert world.run().returncode == 3

@@ -30,6 +30,7 @@ def test_the_same_error_three_times_pauses(world: World) -> None:
     assert ran.returncode == 5
     assert world.sessions() == 5
     assert "sessions 3, 4, 5" in stuck(world)
+    assert "check Sums: exit code 1 line " in stuck(world), "what it is compared by has no numbers; what is shown has"
     assert "Sums" in ran.stdout
 
 

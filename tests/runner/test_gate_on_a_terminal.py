@@ -134,6 +134,35 @@ def test_an_editor_that_is_not_there_is_a_sentence(world: World, on_terminal: Ca
     terminal.expect(b"[q]      Quit marathon")
 
 
+@pytest.mark.parametrize("typed", [b"xyz\r", b"x\r", b"\x1b[200~f\rquick\r\x1b[201~\r", b"\x1b[200~q\x1b[201~\r"])
+def test_text_meant_as_feedback_passes_no_gate(world: World, on_terminal: Callable[..., Pty], typed: bytes) -> None:
+    world.script(research(), plan())
+    terminal = on_terminal()
+    assert b"\x1b[?2004h" in terminal.expect(b"[q]      Quit marathon"), "the terminal is to say what is pasted"
+    terminal.send(typed)
+    terminal.expect(b"to say something, press f first.")
+    terminal.expect(b"Enter was not taken")
+    assert not world.records("gate_answered")
+    terminal.send(b"\r")
+    terminal.expect(b"Phase: plan")
+    assert world.sessions() == 2
+
+
+def test_after_an_edit_the_instructions_are_judged_anew(
+    world: World, on_terminal: Callable[..., Pty], tmp_path: Path
+) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nsed -i s/first/second/ "$1"\n')
+    editor.chmod(0o755)
+    (world.task / "instructions.md").write_text("# Do it\n\n## Success Criteria\n\n- `test first`\n")
+    world.script(research())
+    terminal = on_terminal(EDITOR=str(editor))
+    assert b"- test first" in terminal.expect(b"[q]      Quit marathon")
+    terminal.send(b"e")
+    assert b"- test second" in terminal.expect(b"[q]      Quit marathon")
+    assert not world.sessions()
+
+
 def test_feedback_taken_back_or_left_empty_records_nothing(world: World, on_terminal: Callable[..., Pty]) -> None:
     world.script(research())
     terminal = on_terminal()

@@ -24,7 +24,9 @@ def test_question_and_answer_reach_the_next_session_of_the_phase(world: World, a
     assert "Which DB?" in ran.stdout
     assert "pi-marathon answer task" in ran.stdout
     assert "Which DB?" in world.cli("status", "task").stdout
-    assert world.cli("answer", "task", answer).returncode == 0
+    answered = world.cli("answer", "task", answer)
+    assert answered.returncode == 0
+    assert ("the agent decides" in answered.stdout) == (answer == "")
     assert world.run().returncode == 3
     assert "phase research" in world.prompt(2)
     assert "> Which DB?" in world.prompt(2)

@@ -51,6 +51,7 @@ def test_stop_at_an_open_prompt_leaves_the_gate_open(world: World, on_terminal: 
     terminal = on_terminal()
     terminal.expect(b"[q]      Quit marathon")
     world.cli("stop", "task")
+    assert b"Answered" not in terminal.expect(b"Asked to stop from another shell.")
     assert terminal.wait() == 3
     assert terminal.cooked()
     assert not world.records("gate_answered")

@@ -41,6 +41,7 @@ def test_a_wait_survives_its_runner_with_its_deadline_and_a_key_ends_it(
     terminal = on_terminal()
     shown = terminal.expect(b"any key: go on now").decode()
     assert "waiting: CI" in shown
+    assert "did not write STATE.json" not in shown, "the wait says all there is to say"
     assert 240 < seconds_left(shown) <= 300
     os.kill(terminal.pid, signal.SIGKILL)
     assert terminal.wait() == -signal.SIGKILL
@@ -55,6 +56,20 @@ def test_a_wait_survives_its_runner_with_its_deadline_and_a_key_ends_it(
     assert world.sessions() == 2
     assert "You asked to wait 5m 00s for: CI" in world.prompt(2)
     assert world.records("wait_ended")[0]["early"] is True
+
+
+def test_a_wait_that_is_over_while_nobody_waited_is_no_wait_any_more(
+    world: World, on_terminal: Callable[..., Pty]
+) -> None:
+    world.script(WAITS, research())
+    terminal = on_terminal()
+    terminal.expect(b"any key: go on now")
+    terminal.send(b"\x03")
+    assert terminal.wait() == 130
+    assert "waiting" in world.cli("list", ".").stdout
+    spent(world, 600)
+    assert "Waits for: a start: its wait is over" in world.cli("status", "task").stdout
+    assert "ready" in world.cli("list", ".").stdout
 
 
 def test_a_wait_whose_time_is_over_goes_on_by_itself(
