@@ -238,6 +238,7 @@ def test_a_full_screen_agent_killed_in_raw_mode_leaves_a_usable_terminal(world: 
     assert not terminal.cooked()
     os.kill(agent, signal.SIGKILL)
     seen = terminal.expect(RESET)
+    assert b"\x1b[?1049h\x1b[?1049l" in seen, "in this order the cursor stays, on either screen; alone, tmux moves it"
     for off in (b"\x1b[?1049l", b"\x1b[?1000l", b"\x1b[?1006l", b"\x1b[?2004l", b"\x1b[?25h"):
         assert off in seen
     until(lambda: terminal.cooked() or terminal.poll() is not None, "the terminal is cooked")

@@ -52,6 +52,14 @@ def test_retries_wait_longer_each_time_and_are_shown(world: World) -> None:
     assert world.read("notes.md") == "1\n2\n3\n"
 
 
+def test_of_an_agent_that_had_the_terminal_no_log_is_promised(world: World, on_terminal: Callable[..., Pty]) -> None:
+    world.script(CRASH)
+    terminal = on_terminal("--retries", "0", "--mode", "tui")
+    shown = terminal.expect(b"[q]      Quit marathon")
+    assert b"The agent failed: exit code 7" in shown
+    assert b"All it printed" not in shown
+
+
 def test_a_good_session_between_makes_the_count_start_anew(world: World) -> None:
     good: Entry = {"append": {"notes.md": "{n}\n"}, "state": {"state": "running", "phase": "research"}}
     world.script(CRASH, good, CRASH, research())
