@@ -89,10 +89,6 @@ def _marathon(order: Order, signals: Signals, emit: Sink, cleanup: contextlib.Ex
     if not ledger.progress.workflow:
         begin(task, ledger, order.definitions, order.workflow, _clock)
     finish_interrupted(task, ledger, order.definitions, _clock)
-    if order.feedback is not None:
-        archived = restart(task, ledger, order.definitions, order.feedback, _clock)
-        if archived:
-            emit(Told(f"Kept from the run before: {', '.join(name for _, name in archived)}"))
     _warn_of_useless_budgets(order, ledger.progress, emit)
     stops = Stops(task, runner_id, emit)
     asked = interactive() and not order.as_json
@@ -124,7 +120,11 @@ def _marathon(order: Order, signals: Signals, emit: Sink, cleanup: contextlib.Ex
     if order.trust:
         verifier.agree()
     gatekeeper = Gatekeeper(shop, ledger, desk, stops, verifier.agree, order.auto_approve)
-    gatekeeper.take_waiting_verdict()  # first: a go-ahead settles what was used before more is added
+    gatekeeper.take_waiting_verdict()  # first: a go-ahead settles what was used before more is added, and words count
+    if order.feedback is not None:
+        archived = restart(task, ledger, order.definitions, order.feedback, _clock)
+        if archived:
+            emit(Told(f"Kept from the run before: {', '.join(name for _, name in archived)}"))
     _allow(ledger, order)
     gc.freeze()  # what is here now stays: no need to look through it again and again
     code = _run(Runner(shop, ledger, gatekeeper, verifier, order.limits, stops), order, emit)

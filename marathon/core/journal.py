@@ -288,7 +288,7 @@ def _gate_answered(now: Progress, record: GateAnswered) -> Progress:
         now = now._replace(refused=True)
     if record.choice == "answer":
         answer = Answer(gate.message, record.text, record.heading)
-        return now._replace(answer=answer, unwritten=answer.words if record.text else None)
+        return now._replace(answer=answer, unwritten=answer.words if record.text.strip() else None)
     return now._replace(unwritten=Words(record.heading, record.text) if record.text else None)
 
 

@@ -40,7 +40,7 @@ PLAN = "plan.md"
 LONGEST_TEXT = 1024 * 1024
 STATE = "STATE.json"
 SET_ASIDE = f"{STATE}.invalid-"
-_ASIDE = f"{STATE}."
+_OURS = (f"{STATE}.", f".{STATE}.", ".nfs")  # set aside, being written, and on NFS: replaced but still held
 HUMAN = "human.md"
 OWN = ".marathon"
 
@@ -157,7 +157,7 @@ class Task:
 
     def artifacts(self) -> set[str]:
         """The names of what lies in the task directory, the runner's own and STATE.json aside."""
-        return {name for name in os.listdir(self.folder) if name not in (OWN, STATE) and not name.startswith(_ASIDE)}
+        return {name for name in os.listdir(self.folder) if name not in (OWN, STATE) and not name.startswith(_OURS)}
 
     def plan_steps(self) -> tuple[int, int] | None:
         """How many boxes of the plan are ticked, and how many there are."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import ClassVar
+from collections.abc import Iterable
 
 from marathon.process import tree
 
@@ -14,18 +14,18 @@ _GUARDIAN_PATIENCE = 3.0  # more than it needs to end a tree once we have let go
 GUARDIANS: set[int] = set()  # ours by right: the pids of those that were not dismissed
 
 
+def our_children() -> list[int]:
+    return tree.child_pids(os.getpid())
+
+
 class Adopted:
     """Children that were not ours before: we are a subreaper, so orphans of a dead guardian become ours."""
 
-    _strangers: ClassVar[set[tuple[int, int]] | None] = None  # who was ours without being a guardian, when last seen
-
-    def __init__(self, guardian: int | None = None) -> None:
-        """Made before there is a guardian, or while this one lives: the orphans of its tree are its own, not ours."""
-        others = [pid for pid in tree.child_pids(os.getpid()) if pid not in GUARDIANS]
-        strangers = {identity for pid in others if (identity := tree.identity(pid))}
-        if Adopted._strangers is None or guardian is None or _lives(guardian):
-            Adopted._strangers = strangers
-        self._before = set(Adopted._strangers)
+    def __init__(self, known: Iterable[int] | None = None) -> None:
+        """`known` are the pids of our children before there was a tree. Who they are is asked only now, for an agent
+        may be waited for: a pid is not used again that soon."""
+        others = [pid for pid in (our_children() if known is None else known) if pid not in GUARDIANS]
+        self._before = {identity for pid in others if (identity := tree.identity(pid))}
         self.ended: set[tuple[int, int]] = set()
         self.statuses: dict[int, int] = {}  # exit codes as of waitstatus_to_exitcode, by pid
 
@@ -60,10 +60,6 @@ class Adopted:
         if pid:
             self.statuses[pid] = os.waitstatus_to_exitcode(status)
         return bool(pid)
-
-
-def _lives(child: int) -> bool:
-    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
 
 def _children() -> list[tree.Process]:

@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable
 
-from marathon.process.adopted import Adopted
+from marathon.process.adopted import Adopted, our_children
 from marathon.process.command import Command, Exit, Reason, StartFailed
 from marathon.process.launch import launch, part
 from marathon.process.output import Output
@@ -43,10 +43,11 @@ def run(
             terminal.wait_for_foreground()
             terminal.lent = True
             cleanup.callback(terminal.take_back)
+        known = our_children()
         launched = launch(command, terminal, stay=True)
         for fd in launched.streams.values():
             cleanup.callback(os.close, fd)
-        adopted = Adopted(launched.guardian)
+        adopted = Adopted(known)
         output = Output(launched.streams, on_output)
         watch = Watch(command, launched, terminal, signals, callbacks, timeout=timeout, grace=grace, tick=tick)
         try:

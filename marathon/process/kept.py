@@ -27,8 +27,8 @@ class Kept:
         try:
             os.set_blocking(self._stdin, False)
             self._command = replace(command, stdin=theirs)
+            self._adopted = Adopted()
             self._launched = launch(self._command, None)
-            self._adopted = Adopted(self._launched.guardian)
         except BaseException:
             os.close(self._stdin)
             raise

@@ -6,6 +6,7 @@ import functools
 import hashlib
 import os
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,16 +39,16 @@ class Changes:
 UNKNOWN = Changes(moved=True)
 
 
-def changes_since(project: Path, moment: float, task: Path) -> Changes:
-    """What is newer than the moment; of the task's own folder only the artifacts that lie openly in it."""
+def changes_since(project: Path, moment: float, task: Path, artifacts: Iterable[str] = ()) -> Changes:
+    """What is newer than the moment; of the task's own folder only these artifacts."""
     # Names of files are plain strings here: this runs between any two sessions, and may meet many of them.
     top, own, since = str(project), str(task), moment - _CLOCK_GRAIN
     holder = _holder_of_git(top)
     found = _in_repository(top, holder, since, own) if holder is not None else None
-    artifacts = _artifacts(own, since)
+    changed = [path for path in (f"{own}/{name}" for name in artifacts) if _ctime(path) >= since]
     moved, paths = found if found is not None else _walked(top, since, own)
-    digests = {path: _digest(path) for path in sorted({*paths, *artifacts})[:_MOST_FILES]}
-    untold = any(digests.get(path) is None for path in (*paths, *artifacts))
+    digests = {path: _digest(path) for path in sorted({*paths, *changed})[:_MOST_FILES]}
+    untold = any(digests.get(path) is None for path in (*paths, *changed))
     files = [(_shown(path, top), digest) for path, digest in digests.items() if digest]
     return Changes(moved or untold, tuple(files))
 
@@ -134,13 +135,8 @@ def _is_note(path: str, top: str) -> bool:
     return "/.pi/" in below and any(notes in below for notes in _NOTES)
 
 
-def _artifacts(task: str, since: float) -> list[str]:
-    """By when the file came to be what it is: an older one may have been moved here."""
-    found = [entry for entry in _entries(task) if not entry.name.startswith((".", "STATE.json"))]
-    return [entry.path for entry in found if _ctime(entry.path) >= since]
-
-
 def _ctime(path: str) -> float:
+    """When the file came to be what it is: an older one may have been moved here."""
     try:
         return os.lstat(path).st_ctime
     except OSError:  # gone just now

@@ -161,7 +161,7 @@ class Gatekeeper:
             resume=self.shop.resume,
             steps=steps_line(progress.steps),
             checks=check_lines(progress.checked.results) if progress.checked else (),
-            printed=self._printed() if step.kind == "failed" else None,
+            printed=self._printed() if step.kind == "failed" and not progress.checked else None,
         )
 
     def _printed(self) -> Path | None:

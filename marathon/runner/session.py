@@ -97,8 +97,9 @@ def run_session(shop: Workshop, progress: Progress, step: RunSession) -> Progres
     asks = _wait_asked(mail_left) or mail_left.get("feedbackQuestion")
     if outcome.ending == "ended" and not asks and task.state_mark() == state_before:
         shop.emit(Told("The agent did not write STATE.json; that counts as: more of this phase is left.", "warning"))
-    changes = changes_since(shop.project, began, task.folder)
-    changes = Changes(changes.moved or before != task.artifacts(), changes.files)
+    artifacts = task.artifacts()
+    changes = changes_since(shop.project, began, task.folder, artifacts)
+    changes = Changes(changes.moved or before != artifacts, changes.files)
     return observe(shop, progress, phase, outcome, mail_left, changes)
 
 

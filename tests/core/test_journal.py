@@ -298,6 +298,7 @@ def test_an_empty_answer_is_an_answer() -> None:
     records = [*after("research", left(question="Which DB?")), gate("question", message="Which DB?"), verdict("answer")]
     assert fold(records).answer == Answer("Which DB?", "")
     assert fold(records).unwritten is None
+    assert fold([*records[:-1], verdict("answer", text=" \n")]).unwritten is None
 
 
 def test_the_words_of_a_verdict_are_owed_until_they_are_written() -> None:

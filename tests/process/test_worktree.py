@@ -47,7 +47,8 @@ def age(top: Path) -> None:
 def changes(project: Path, act: Callable[[], object]) -> Changes:
     began = time.time()
     act()
-    return changes_since(project.resolve(), began, project.resolve() / "task")
+    task = project.resolve() / "task"
+    return changes_since(project.resolve(), began, task, Task(task).artifacts() if task.exists() else ())
 
 
 def names(found: Changes) -> list[str]:
@@ -72,12 +73,14 @@ def test_a_new_file_a_name_with_a_line_break_and_one_that_is_no_text(project: Pa
     assert names(found) == ["a\nb �", "new"]
 
 
-def test_of_the_task_only_what_lies_openly_in_it(project: Path) -> None:
+def test_of_the_task_all_but_the_mailbox_and_the_runner_s_own(project: Path) -> None:
+    ours = ("STATE.json", "STATE.json.invalid-1", ".STATE.json.0123456789ab.tmp", ".nfs0001", ".marathon/journal.jsonl")
+
     def work() -> None:
-        for name in ("work.md", "STATE.json", "STATE.json.invalid-1", ".marathon/journal.jsonl", ".hidden"):
+        for name in ("work.md", ".notes.md", "STATE.jsonl", *ours):
             (project / "task" / name).write_text("new\n")
 
-    assert names(changes(project, work)) == ["task/work.md"]
+    assert names(changes(project, work)) == ["task/.notes.md", "task/STATE.jsonl", "task/work.md"]
 
 
 def test_a_removed_file_moves_the_project(project: Path) -> None:
@@ -182,4 +185,5 @@ def test_a_task_beside_the_project_is_named_from_there(project: Path, tmp_path: 
     task.mkdir()
     began = time.time()
     (task / "research.md").write_text("found\n")
-    assert names(changes_since(project.resolve(), began, task)) == ["../elsewhere/research.md"]
+    found = changes_since(project.resolve(), began, task, Task(task).artifacts())
+    assert names(found) == ["../elsewhere/research.md"]

@@ -227,6 +227,7 @@ def test_a_command_that_is_not_there_asks_for_help_at_once(world: World) -> None
     ran = world.run("--auto-approve", "--trust")
     assert ran.returncode == 1
     assert "command not found" in ran.stdout
+    assert "All it printed" not in ran.stdout, "that would be of the agent, not of the check"
     assert world.sessions() == 3
 
 

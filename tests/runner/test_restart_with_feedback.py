@@ -6,7 +6,9 @@ import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from tests.support.world import World, chunk, finish, plan, research
+import pytest
+
+from tests.support.world import Entry, World, chunk, finish, plan, research
 
 ARTIFACTS = ("research.md", "plan.md", "result.md")
 
@@ -47,6 +49,20 @@ def test_the_state_is_back_in_research_before_the_agent_starts(world: World) -> 
     seen = world.read("seen.json")
     for part in ('"state": "running"', '"phase": "research"', '"iteration": 1', '"mine": "kept"'):
         assert part in seen
+
+
+@pytest.mark.parametrize("verdict", ["answer", "approve"])
+def test_what_was_said_to_the_gate_before_is_not_lost_by_a_restart(world: World, verdict: str) -> None:
+    asks: Entry = {"state": {"state": "running", "phase": "research"}, "ask": "Which DB?"}
+    world.script(asks if verdict == "answer" else research(), research())
+    assert world.run().returncode == 3
+    words = ["postgres"] if verdict == "answer" else ["-m", "postgres"]
+    assert world.cli(verdict, "task", *words).returncode == 0
+    assert world.run("-h", "also X").returncode == 3
+    assert world.read("human.md").count("postgres") == 1
+    for said in ("postgres", "also X"):
+        assert world.prompt(2).count(said) == 1
+    assert "run 2, iteration 1" in world.prompt(2)
 
 
 def test_two_restarts_at_once_keep_two_sets(world: World) -> None:

@@ -113,9 +113,9 @@ class Promises:
         self.witness.human = text
         twice = {mark for mark, count in Counter(all_spoken(text)).items() if count > 1}
         assert twice <= self.witness.may_stand_twice
-        owed = {each.heading for each in (self.progress.unwritten, self.progress.restart) if each}
+        owed = [(each.heading, each.text) for each in (self.progress.unwritten, self.progress.restart) if each]
         for record in self._of(GateAnswered, RestartBegun):
-            if record.heading not in owed:
+            if not any(record.heading == heading and record.text in words for heading, words in owed):
                 assert spoken(record.text) <= spoken(text) | self.witness.erased
 
     def words_come_as_new_to_one_session_that_ends_well(self) -> None:

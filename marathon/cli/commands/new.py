@@ -84,8 +84,16 @@ def kebab(title: str) -> str:
 
 
 def _words(title: str) -> list[str]:
-    plain = "".join(each for each in unicodedata.normalize("NFKD", title) if not unicodedata.combining(each))
-    return re.findall(r"[^\W_]+", unicodedata.normalize("NFC", plain).lower())
+    letters = (_plain(each) for each in unicodedata.normalize("NFKC", title))
+    return "".join(letters).lower().split()
+
+
+def _plain(letter: str) -> str:
+    """A Latin letter without its accents, any other as it is, a space for what is no part of a word."""
+    base = unicodedata.normalize("NFD", letter)[0]
+    if base.isascii() and base.isalnum():
+        return base
+    return letter if letter.isalnum() or unicodedata.category(letter)[0] == "M" else " "
 
 
 def fill(template: bytes, title: str, texts: Mapping[str, str]) -> bytes:
