@@ -35,5 +35,7 @@ class Answer:
 
 def told_apart(text: str, answer: Answer | None) -> str:
     """What is new in human.md beside the answer, which has its own place in the prompt."""
-    rest = text.replace(answer.words.block, "") if answer else text
+    rest = text
+    if answer:  # an editor may have changed how lines end
+        rest = text.replace("\r\n", "\n").replace(answer.words.block.replace("\r\n", "\n"), "")
     return "" if rest.strip() == TITLE else rest

@@ -87,7 +87,8 @@ def test_question_and_answer_are_both_given() -> None:
 def test_an_answer_that_stands_in_human_md_is_told_once() -> None:
     answer = Answer("Which DB?", "postgres", "research phase · 14:30:00")
     beside = Words("research phase · 14:31:00", "check auth").block
-    for human in (answer.words.block, f"{TITLE}\n\n{answer.words.block}"):
+    block = answer.words.block
+    for human in (block, f"{TITLE}\n\n{block}", f"{TITLE}\n\n{block}".replace("\n", "\r\n")):
         prompt = build_prompt(briefing(human_text=human, human_exists=True, answer=answer))
         assert prompt.count("postgres") == prompt.count("Which DB?") == 1
         assert "## New from the human" not in prompt
