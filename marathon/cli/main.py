@@ -250,8 +250,10 @@ def _guarded(args: list[str]) -> int:
 
 def _complain(text: str) -> None:
     """One sentence; where nobody is left to read it, the exit code still tells."""
+    from marathon.core.text import clean
+
     with contextlib.suppress(OSError):
-        click.echo(f"pi-marathon: {text}", err=True)
+        click.echo(f"pi-marathon: {clean(text)}", err=True)
 
 
 def _let_go_of_output() -> None:
