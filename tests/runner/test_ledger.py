@@ -64,15 +64,15 @@ def test_the_state_an_agent_left_is_held_until_the_next_one_is_at_work(ledger: L
     (task.folder / "STATE.json").write_text("{}")
     for _ in range(2):
         task.write_state(TaskState(state="running", phase="plan"))
-        assert _removed_but_open("STATE.json") == 1
+        assert _removed_but_open(task.folder / "STATE.json") == 1
     ledger.catch_up()
-    assert _removed_but_open("STATE.json") == 0
+    assert _removed_but_open(task.folder / "STATE.json") == 0
     assert task.read_state() == TaskState(state="running", phase="plan")
 
 
-def _removed_but_open(name: str) -> int:
+def _removed_but_open(path: Path) -> int:
     links = Path("/proc/self/fd").iterdir()
-    return sum(os.path.realpath(link).endswith(f"/{name} (deleted)") for link in links)
+    return sum(os.path.realpath(link) == f"{path} (deleted)" for link in links)
 
 
 def _put_a_pipe_in_place_of(fd: int) -> None:
