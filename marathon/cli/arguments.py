@@ -4,29 +4,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import click
 
 from marathon.core.text import seconds_in
 from marathon.errors import WrongUsage
-
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
-
-class TaskDirectory(click.ParamType[str]):
-    """A path as typed; a shell completes it like one."""
-
-    name = "directory"
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from click.shell_completion import CompletionItem
-
-        return [CompletionItem(incomplete, type="dir")]
-
-
-TASK_DIRECTORY = TaskDirectory()
 
 
 def seconds_of(text: str, option: str) -> float:

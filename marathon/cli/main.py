@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-import shlex
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +14,7 @@ from click.core import ParameterSource
 
 from marathon import __version__
 from marathon.cli.amounts import BUDGETS, MONEY, SESSIONS, TIME, TOKENS, usual_value
-from marathon.cli.arguments import TASK_DIRECTORY
+from marathon.cli.directory import TASK_DIRECTORY
 from marathon.errors import MarathonError
 
 # name: (what --help says, the module below marathon.cli.commands); a command is loaded only when it is typed.
@@ -99,10 +98,11 @@ def _agents(incomplete: str) -> list[str]:
 
 
 def _meant(word: str) -> str:
+    import difflib  # only for whoever mistyped
+    import shlex
+
     if os.path.isdir(word):
         return f"A task is given by its option: pi-marathon --task {shlex.quote(word)}"
-    import difflib  # only for whoever mistyped
-
     close = difflib.get_close_matches(word, COMMANDS, 1)
     return f"Did you mean: pi-marathon {close[0]}" if close else "All of them: pi-marathon --help"
 

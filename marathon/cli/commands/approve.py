@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from marathon.cli.arguments import TASK_DIRECTORY, message_text
+from marathon.cli.arguments import message_text
+from marathon.cli.directory import TASK_DIRECTORY
 from marathon.cli.verdict import open_gate, send
 from marathon.errors import WrongUsage
 

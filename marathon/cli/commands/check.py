@@ -12,7 +12,8 @@ from typing import Any
 
 import click
 
-from marathon.cli.arguments import TASK_DIRECTORY, task_path
+from marathon.cli.arguments import task_path
+from marathon.cli.directory import TASK_DIRECTORY
 from marathon.cli.inside import refuse_inside_a_session
 from marathon.core.decide import in_full
 from marathon.core.events import Sink

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from marathon.cli.arguments import TASK_DIRECTORY, message_text
+from marathon.cli.arguments import message_text
+from marathon.cli.directory import TASK_DIRECTORY
 from marathon.cli.verdict import open_gate, send
 from marathon.core.decide import phase_ids
 from marathon.core.workflow import WorkflowInvalid, loop

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from marathon.cli.arguments import TASK_DIRECTORY, task_path
+from marathon.cli.arguments import task_path
+from marathon.cli.directory import TASK_DIRECTORY
 from marathon.core.criteria import said_in_full
 from marathon.core.score import BEST, MEANING, Score, score
 from marathon.core.text import clean, one_line

@@ -6,7 +6,8 @@ import json
 
 import click
 
-from marathon.cli.arguments import TASK_DIRECTORY, task_path
+from marathon.cli.arguments import task_path
+from marathon.cli.directory import TASK_DIRECTORY
 from marathon.cli.look import look_at
 from marathon.show.status import status_lines
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from marathon.cli.arguments import TASK_DIRECTORY, message_text, task_path
+from marathon.cli.arguments import message_text, task_path
+from marathon.cli.directory import TASK_DIRECTORY
 from marathon.cli.inside import refuse_inside_a_session
 from marathon.disk.lock import holder_of
 from marathon.disk.task import Task

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from marathon.cli.arguments import TASK_DIRECTORY, task_path
+from marathon.cli.arguments import task_path
+from marathon.cli.directory import TASK_DIRECTORY
 from marathon.disk.lock import holder_of
 from marathon.disk.task import Task
 from marathon.errors import WrongUsage
