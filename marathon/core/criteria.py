@@ -92,6 +92,15 @@ def said_in_full(checks_toml: str | None, instructions: str) -> str:
     return instructions + ("\n\n## Success Criteria\n\n" + "\n".join(items) + "\n" if items else "")
 
 
+def in_full(each: Criterion) -> str:
+    """A command with all that matters about it; no line of it passes for another one."""
+    command = each.command.replace("\n", "\n  | ")
+    said = {f"in {each.cwd}": each.cwd != ".", f"wants exit code {each.exit}": each.exit != 0}
+    more = ", ".join(words for words, matters in said.items() if matters)
+    name = "" if each.name == each.command else f"{each.name}: "
+    return f"{name}{command}" + (f"  ({more})" if more else "")
+
+
 def digest(criteria: Iterable[Criterion], project: str) -> str:
     """Changes with anything that would be run or judged, and with the project it is done in."""
     facts = [{**asdict(criterion), "timeout": float(criterion.timeout)} for criterion in criteria]

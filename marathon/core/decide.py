@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Literal
 
 from marathon.core.completion import all_met, going_nowhere, listed, note_of, nudge, review, to_mend, unmet
-from marathon.core.criteria import Criterion
+from marathon.core.criteria import in_full
 from marathon.core.journal import Progress
 from marathon.core.limits import Limits, limit_reached, nearly_reached, reflects, retry_delay, with_amounts
 from marathon.core.names import DONE
@@ -118,15 +118,6 @@ def _to_agree(criteria: CriteriaFound) -> str:
     if criteria.lost:
         lines += ["These criteria are not there any more, or were changed:", *(f"- {name}" for name in criteria.lost)]
     return "\n".join(lines)
-
-
-def in_full(each: Criterion) -> str:
-    """A command with all that matters about it; no line of it passes for another one."""
-    command = each.command.replace("\n", "\n  | ")
-    said = {f"in {each.cwd}": each.cwd != ".", f"wants exit code {each.exit}": each.exit != 0}
-    more = ", ".join(words for words, matters in said.items() if matters)
-    name = "" if each.name == each.command else f"{each.name}: "
-    return f"{name}{command}" + (f"  ({more})" if more else "")
 
 
 def _is_looked_after(step: Step, progress: Progress) -> bool:

@@ -38,7 +38,8 @@ def test_a_go_ahead_gives_it_three_more(world: World) -> None:
     criteria(world, "`exit 1` passes")
     world.script(research(), plan(), finish(append={"work.md": "{n}\n"}))
     world.run("--auto-approve", "--trust")
-    assert world.cli("approve", "task", "-m", "look again").returncode == 0
+    sent = world.cli("approve", "task", "-m", "look again")
+    assert (sent.returncode, sent.stdout.startswith("Noted: implement may go on.")) == (0, True)
     assert world.run("--auto-approve").returncode == 5
     assert world.sessions() == 8
     assert "Not met" in world.prompt(6)

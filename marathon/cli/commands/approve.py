@@ -7,6 +7,7 @@ import click
 from marathon.cli.arguments import message_text
 from marathon.cli.directory import TASK_DIRECTORY
 from marathon.cli.verdict import open_gate, send
+from marathon.core.records import GateOpened
 from marathon.errors import WrongUsage
 
 
@@ -21,7 +22,10 @@ def command(directory: str, message: str | None) -> None:
     if gate.kind == "workflow":
         raise WrongUsage(f'The workflow changed. Choose a phase: pi-marathon redo {shown} --phase PHASE -m "why"')
     text = "" if message is None else message_text(message)
-    said = f"Approved: {gate.phase}." if gate.onward == "next" else f"Noted: {gate.phase} may go on."
+    send(task, shown, gate, "continue", _said(gate), text=text)
+
+
+def _said(gate: GateOpened) -> str:
     if gate.kind == "checks":
-        said = "Agreed to exactly these."
-    send(task, shown, gate, "continue", said, text=text)
+        return "Agreed to exactly these."
+    return f"Approved: {gate.phase}." if gate.onward == "next" else f"Noted: {gate.phase} may go on."

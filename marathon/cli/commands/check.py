@@ -15,7 +15,7 @@ import click
 from marathon.cli.arguments import task_path
 from marathon.cli.directory import TASK_DIRECTORY
 from marathon.cli.inside import refuse_inside_a_session
-from marathon.core.decide import in_full
+from marathon.core.criteria import in_full
 from marathon.core.events import Sink
 from marathon.core.journal import fold
 from marathon.core.records import CheckResult, CriteriaFound
