@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import termios
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
@@ -31,6 +32,7 @@ from marathon.review.view import (
 )
 from marathon.review.words import ask_words
 
+TYPING_GAP = 0.5  # seconds between two keys of a sentence
 NOT_A_KEY = "That is none of the keys above: to say something, press f first."
 LOOK_EVERY = 0.5
 
@@ -109,7 +111,7 @@ class TerminalDesk:
 
         with Keys(on_resume=functools.partial(show, again), pastes_apart=True) as pressed:
             show(shown)  # only now: what was typed before is thrown away, so no earlier key can answer
-            stray = False  # the key before was none of ours: somebody may be typing a sentence
+            stray, last = False, 0.0  # the key before was none of ours: somebody may be typing a sentence
             while True:
                 reply = elsewhere()
                 if reply is not None:
@@ -119,14 +121,17 @@ class TerminalDesk:
                 key = pressed.read(LOOK_EVERY, self._signals)
                 if key is None:
                     continue
-                if key.lower() in keys and not (stray and key == "enter"):
+                goes_on = stray and (key == "enter" or time.monotonic() - last < TYPING_GAP)
+                if key.lower() in keys and not goes_on:
                     return key.lower()
                 if any_key:
                     return ""
                 if stray and key == "enter":
                     stray = False
                     show("Enter was not taken: it came after other keys. Press it again to mean it.")
-                elif (key == "paste" or len(key) == 1) and not stray:
+                    continue
+                last = time.monotonic()
+                if (key == "paste" or len(key) == 1) and not stray:
                     stray = True
                     show(NOT_A_KEY if "f" in keys else NOT_A_KEY.partition(":")[0] + ".")
 

@@ -134,7 +134,9 @@ def test_an_editor_that_is_not_there_is_a_sentence(world: World, on_terminal: Ca
     terminal.expect(b"[q]      Quit marathon")
 
 
-@pytest.mark.parametrize("typed", [b"xyz\r", b"x\r", b"\x1b[200~f\rquick\r\x1b[201~\r", b"\x1b[200~q\x1b[201~\r"])
+@pytest.mark.parametrize(
+    "typed", [b"xyz\r", b"x\r", b"hefq there\r", b"\x1b[200~f\rquick\r\x1b[201~\r", b"\x1b[200~q\x1b[201~\r"]
+)
 def test_text_meant_as_feedback_passes_no_gate(world: World, on_terminal: Callable[..., Pty], typed: bytes) -> None:
     world.script(research(), plan())
     terminal = on_terminal()
