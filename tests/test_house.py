@@ -17,11 +17,12 @@ ROOT = Path(__file__).resolve().parents[1]
 ROOMS = (
     ("cli", ("marathon.cli", "marathon.__main__")),
     ("runner", ("marathon.runner",)),
-    ("review", ("marathon.review",)),
+    ("surfaces", ("marathon.surfaces",)),
     ("show", ("marathon.show",)),
     ("agents", ("marathon.agents", "marathon.demo_project")),
     ("process", ("marathon.process",)),
-    ("disk", ("marathon.disk",)),
+    ("git", ("marathon.git",)),
+    ("store", ("marathon.store",)),
     ("core", ("marathon.core",)),
     ("ground", ("marathon.errors", "marathon._bundled", "marathon")),
 )
@@ -171,10 +172,10 @@ def test_no_module_is_too_long_to_read() -> None:
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("marathon.core.x", "from marathon.disk.files import read_regular"),
+        ("marathon.core.x", "from marathon.store.files import read_regular"),
         ("marathon.core.x", "def f():\n    import marathon.cli.main"),
-        ("marathon.disk.x", "from marathon import process"),
-        ("marathon.show.x", "from ..review import desk"),
+        ("marathon.store.x", "from marathon import process"),
+        ("marathon.show.x", "from ..surfaces import terminal"),
         ("marathon.errors", "from marathon.core import text"),
         ("marathon.agents.x", "if True:\n    from marathon.runner.loop import Runner"),
     ],

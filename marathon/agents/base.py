@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
+from marathon.core.error_kind import is_blocking
 from marathon.core.events import Output, Sink, Ticked, Told
-from marathon.core.journal import Steer
+from marathon.core.life import Steer
 from marathon.core.records import Ending
 from marathon.core.text import one_line, says_complete
-from marathon.core.trouble import is_blocking
 from marathon.core.usage import Usage
 from marathon.errors import AgentUnavailable
 from marathon.process.child import Command, Exit, StartFailed

@@ -17,11 +17,11 @@ from marathon._bundled import bundled
 from marathon.agents.table import AGENTS
 from marathon.cli.checkup_pi import pi_findings
 from marathon.cli.finding import Finding
-from marathon.disk.files import make_private_directory
-from marathon.disk.mailbox import states_folder
-from marathon.disk.workflows import load_workflows
 from marathon.errors import MarathonError
 from marathon.process.terminal import interactive
+from marathon.store.agent_channel import states_folder
+from marathon.store.definitions import load_workflows
+from marathon.store.files import make_private_directory
 
 
 def checkup() -> list[Finding]:

@@ -194,7 +194,7 @@ def cli(ctx: click.Context, /, **options: Any) -> None:
     options["usual"] = {name: usual_value(ctx, name) for name in BUDGETS}
     options["typed"] = {name for name in options if ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE}
     if options["task"] is None:
-        from marathon.cli.loose import start_pi
+        from marathon.cli.bare_pi import start_pi
 
         ctx.exit(start_pi(options, agent_args))
     from marathon.cli.run import run_task

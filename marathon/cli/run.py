@@ -14,31 +14,31 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from marathon.cli.look import Facts, sessions_in, status_of, summary_of
-from marathon.cli.order import Order, read_order
+from marathon.cli.options import Order, read_order
+from marathon.cli.status_query import Facts, sessions_in, status_of, summary_of
+from marathon.core.budgets import BUDGETS, with_amounts
 from marathon.core.events import Event, Sink, Told
-from marathon.core.journal import Progress
-from marathon.core.limits import BUDGETS, with_amounts
+from marathon.core.life import Progress
 from marathon.core.names import utc
 from marathon.core.records import LimitSet
-from marathon.disk.agreed import Agreed, agreed_folder
-from marathon.disk.eventlog import EventLog
-from marathon.disk.journal import read_journal
-from marathon.disk.mailbox import Mailbox, states_folder, sweep
-from marathon.disk.task import Task
 from marathon.errors import MarathonError
 from marathon.process.signals import Interrupted, Signals
 from marathon.process.terminal import interactive, on_terminal
-from marathon.review.desk import Desk, NoTerminal, TerminalDesk
-from marathon.runner.gatekeeper import WAITS_FOR_HUMAN, Gatekeeper
-from marathon.runner.ledger import Ledger
+from marathon.runner.gates import WAITS_FOR_HUMAN, Gatekeeper
+from marathon.runner.journal import Ledger
 from marathon.runner.loop import Runner
+from marathon.runner.marathon import Workshop
 from marathon.runner.opening import begin, finish_interrupted, lock_task, new_runner_id, restart
 from marathon.runner.stops import Stops
-from marathon.runner.verifier import Verifier
-from marathon.runner.workshop import Workshop
+from marathon.runner.verify import Verifier
 from marathon.show.report import as_json, as_markdown
 from marathon.show.screen import Screen
+from marathon.store.agent_channel import AgentChannel, states_folder, sweep
+from marathon.store.events import EventLog
+from marathon.store.journal import read_journal
+from marathon.store.task import Task
+from marathon.store.trusted import Trusted, trusted_folder
+from marathon.surfaces.terminal import GateSurface, ShellSurface, TerminalSurface
 
 
 def run_task(options: Mapping[str, Any], agent_args: tuple[str, ...]) -> int:
@@ -80,7 +80,7 @@ def _marathon(order: Order, signals: Signals, emit: Sink, cleanup: contextlib.Ex
     lock = lock_task(task, order.shown, runner_id, order.resume, emit)
     cleanup.callback(lock.release)
     cleanup.callback(lambda: sweep(states, time.time()))
-    mailbox = Mailbox(states, runner_id)
+    mailbox = AgentChannel(states, runner_id)
     cleanup.callback(mailbox.remove)
     ledger = Ledger(task, _clock)
     cleanup.callback(ledger.close)
@@ -114,8 +114,8 @@ def _marathon(order: Order, signals: Signals, emit: Sink, cleanup: contextlib.Ex
         attended=asked,
         keep_events=order.keep_events,
     )
-    desk: Desk = TerminalDesk(signals, task.own / "draft.md") if asked else NoTerminal(emit)
-    verifier = Verifier(shop, ledger, Agreed(agreed_folder(os.environ)), order.shape)
+    desk: GateSurface = TerminalSurface(signals, task.own / "draft.md") if asked else ShellSurface(emit)
+    verifier = Verifier(shop, ledger, Trusted(trusted_folder(os.environ)), order.shape)
     verifier.look()
     if order.trust:
         verifier.agree()

@@ -9,15 +9,15 @@ from pathlib import Path
 import click
 
 from marathon.cli.arguments import task_path
-from marathon.cli.inside import refuse_inside_a_session
-from marathon.core.journal import Progress, fold
+from marathon.cli.in_session import refuse_inside_a_session
+from marathon.core.life import Progress, fold
 from marathon.core.records import GateOpened
 from marathon.core.text import one_line
-from marathon.disk.journal import read_journal
-from marathon.disk.lock import holder_of
-from marathon.disk.task import Task
 from marathon.errors import WrongUsage
-from marathon.review.view import with_option
+from marathon.store.journal import read_journal
+from marathon.store.lock import holder_of
+from marathon.store.task import Task
+from marathon.surfaces.gate_text import with_option
 
 
 def open_gate(directory: str, command: str) -> tuple[Task, Path, Progress, GateOpened]:
@@ -50,7 +50,7 @@ def send(
 
 def resume_command(task: Task, shown: Path) -> str:
     """The command that goes on with this task: the one last used for it, if known."""
-    from marathon.disk.lock import last_holder
+    from marathon.store.lock import last_holder
 
     holder = last_holder(task.lock_path)
     if not holder or not holder.resume:

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from marathon.core.breakers import WARN_FROM_ROUND, going_in_circles
-from marathon.core.journal import Progress
-from marathon.core.limits import Limits
+from marathon.core.budgets import Limits
+from marathon.core.courses.workflow import Definitions, Phase, advance
+from marathon.core.life import Progress
 from marathon.core.records import Checked, CheckResult, CriteriaFound, SessionEnded
 from marathon.core.steps import Gate, RunSession, Step
 from marathon.core.text import clean, one_line
-from marathon.core.workflow import Definitions, Phase, advance
 
 _LONGEST_EVIDENCE = 2000
 
@@ -22,7 +22,7 @@ def all_met(criteria: CriteriaFound, checked: Checked) -> bool:
     return not criteria.problem and all(each.name in met for each in criteria.criteria)
 
 
-def to_mend(checked: Checked | None) -> tuple[str, ...]:
+def failures_for_agent(checked: Checked | None) -> tuple[str, ...]:
     """What the agent is told of every criterion that is not met."""
     return tuple(_told(result) for result in checked.results if not result.met) if checked else ()
 
@@ -48,7 +48,7 @@ def unmet(progress: Progress, checked: Checked, again: RunSession, limits: Limit
     if breakers.same_unmet and streaks.unmet_times >= breakers.same_unmet:
         said = f"The same criteria were unmet {streaks.unmet_times} times in a row"
         return Gate("stuck", phase, f"{said}: {names}.", note)
-    if stuck := going_nowhere(progress, limits):
+    if stuck := stuck_reason(progress, limits):
         return Gate("stuck", phase, stuck, note)
     return again
 
@@ -65,7 +65,7 @@ def _not_the_agents(failing: Sequence[CheckResult]) -> str | None:
     return f"A check {tried}: {result.name}: {result.reason}."
 
 
-def going_nowhere(progress: Progress, limits: Limits) -> str | None:
+def stuck_reason(progress: Progress, limits: Limits) -> str | None:
     """The breaker that trips now, with its evidence."""
     breakers, streaks = limits.breakers, progress.streaks
     if breakers.no_progress and streaks.idle >= breakers.no_progress:

@@ -5,16 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from marathon.core.completion import all_met, going_nowhere, listed, note_of, nudge, review, to_mend, unmet
-from marathon.core.criteria import in_full
-from marathon.core.journal import Progress
-from marathon.core.limits import Limits, limit_reached, nearly_reached, reflects, retry_delay, with_amounts
-from marathon.core.names import DONE
-from marathon.core.records import CriteriaFound, GateOpened, SessionEnded
-from marathon.core.steps import Finish, Gate, Halt, Move, RunSession, Step, Verify, Wait, open_gate
-from marathon.core.streaks import CUT_SHORT
-from marathon.core.text import duration
-from marathon.core.workflow import (
+from marathon.core.budgets import Limits, limit_reached, nearly_reached, reflects, retry_delay, with_amounts
+from marathon.core.completion import all_met, failures_for_agent, listed, note_of, nudge, review, stuck_reason, unmet
+from marathon.core.courses.workflow import (
     Definitions,
     Phase,
     Position,
@@ -25,6 +18,13 @@ from marathon.core.workflow import (
     loop,
     places,
 )
+from marathon.core.criteria import in_full
+from marathon.core.life import Progress
+from marathon.core.names import DONE
+from marathon.core.records import CriteriaFound, GateOpened, SessionEnded
+from marathon.core.steps import Finish, Gate, Halt, Move, RunSession, Step, Verify, Wait, open_gate
+from marathon.core.streaks import CUT_SHORT
+from marathon.core.text import duration
 
 REFUSED_ENDS = 3
 INVALID_STATES = 2
@@ -159,7 +159,7 @@ def _after_verdict(progress: Progress, definitions: Definitions, phase: Phase) -
     if answer.choice == "continue" and gate.onward == "next":
         return _onward(progress, definitions, phase)
     told = (*progress.guidance, gate.message) if gate.kind in TOLD_AGAIN else progress.guidance
-    return RunSession(phase, (*told, *to_mend(progress.checked)))
+    return RunSession(phase, (*told, *failures_for_agent(progress.checked)))
 
 
 def _redo(progress: Progress, definitions: Definitions, phase: str) -> Step:
@@ -179,7 +179,11 @@ def _onward(progress: Progress, definitions: Definitions, phase: Phase) -> Step:
     if checked is None or checked.digest != criteria.digest:
         return Verify(criteria)
     # Nobody's word makes an unmet criterion met: not the agent's, and at a gate not the human's.
-    return Finish() if all_met(criteria, checked) else RunSession(phase, (*progress.guidance, *to_mend(checked)))
+    return (
+        Finish()
+        if all_met(criteria, checked)
+        else RunSession(phase, (*progress.guidance, *failures_for_agent(checked)))
+    )
 
 
 def _changed_definition(progress: Progress, definitions: Definitions, reason: str) -> Step:
@@ -222,7 +226,7 @@ def _judge(progress: Progress, ended: SessionEnded, definitions: Definitions, ph
         return Gate("left", phase.id, f"The agent was closed before the {phase.id} phase was over.", note_of(ended))
     if claim == "pause":
         return Gate("paused", phase.id, f"The agent paused inside {phase.id}: the plan may be wrong.", note_of(ended))
-    if stuck := going_nowhere(progress, limits):
+    if stuck := stuck_reason(progress, limits):
         return Gate("stuck", phase.id, stuck, note_of(ended))
     return RunSession(phase, nudge(progress, definitions))
 

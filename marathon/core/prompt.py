@@ -6,11 +6,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from marathon.core.courses.workflow import Phase
 from marathon.core.criteria import Criterion
+from marathon.core.human_note import Answer, without_answer
 from marathon.core.names import DONE
 from marathon.core.text import quoted
-from marathon.core.words import Answer, told_apart
-from marathon.core.workflow import Phase
 
 _JSON = json.JSONEncoder(ensure_ascii=False)
 REFLECTION = (
@@ -68,7 +68,7 @@ def _found_wrong(briefing: Briefing) -> str:
 
 
 def _from_human(briefing: Briefing) -> str:
-    new = told_apart(briefing.human_text, briefing.answer)
+    new = without_answer(briefing.human_text, briefing.answer)
     if not new.strip():
         return ""
     return (

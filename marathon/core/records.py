@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from marathon.core.criteria import Criterion
+from marathon.core.error_kind import Kind
 from marathon.core.names import StateName
 from marathon.core.shape import Unshaped, build
-from marathon.core.trouble import Kind
 from marathon.core.usage import Usage
 
 GateKind = Literal[

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from marathon.core.courses.workflow import Phase, Position
 from marathon.core.records import CriteriaFound, GateKind, GateOpened, WaitStarted
-from marathon.core.workflow import Phase, Position
 
 
 @dataclass(frozen=True)

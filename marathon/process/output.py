@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from marathon.disk.files import PRIVATE_FILE, disk_errors, write_all
 from marathon.process.lines import Framer, Piece
+from marathon.store.files import PRIVATE_FILE, disk_errors, write_all
 
 _CHUNK = 64 * 1024
 _TAIL = 4000

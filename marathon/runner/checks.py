@@ -12,10 +12,10 @@ from typing import Any
 
 from marathon.core.completion import judged
 from marathon.core.criteria import Criterion
+from marathon.core.error_kind import kind_of_check
 from marathon.core.events import Checking, Sink, Told
 from marathon.core.records import CheckResult
 from marathon.core.text import clean, duration, one_line
-from marathon.core.trouble import kind_of_check
 from marathon.process.command import Command
 from marathon.process.several import Done, Job, run_all
 from marathon.process.signals import Signals

@@ -6,25 +6,25 @@ import signal
 from dataclasses import dataclass
 
 from marathon.agents.base import Outcome
+from marathon.core.budgets import Limits
+from marathon.core.courses.workflow import WorkflowInvalid, current
 from marathon.core.decide import next_step
 from marathon.core.events import Told
-from marathon.core.journal import Progress
-from marathon.core.limits import Limits
+from marathon.core.life import Progress
 from marathon.core.names import DONE
 from marathon.core.records import Finished, Moved
 from marathon.core.steps import Finish, Gate, Halt, Move, RunSession, Verify, Wait
 from marathon.core.text import duration, steps_line
-from marathon.core.workflow import WorkflowInvalid, current
-from marathon.disk.mailbox import mailbox_of
 from marathon.process.signals import Interrupted
-from marathon.review.view import with_option
-from marathon.runner.gatekeeper import WAITS_FOR_HUMAN, Gatekeeper
-from marathon.runner.ledger import Ledger
+from marathon.runner.gates import WAITS_FOR_HUMAN, Gatekeeper
+from marathon.runner.journal import Ledger
+from marathon.runner.marathon import Workshop
 from marathon.runner.session import observe, run_session, update_state
 from marathon.runner.stops import Stops
-from marathon.runner.verifier import Verifier
+from marathon.runner.verify import Verifier
 from marathon.runner.waiting import wait
-from marathon.runner.workshop import Workshop
+from marathon.store.agent_channel import channel_of
+from marathon.surfaces.gate_text import with_option
 
 COMPLETED = 0
 
@@ -84,7 +84,7 @@ class Runner:
             phase = current(self.shop.definitions, self.progress.position)
         except WorkflowInvalid:
             return
-        mailbox = mailbox_of(self.shop.mailbox.folder, session.runner)
+        mailbox = channel_of(self.shop.mailbox.folder, session.runner)
         mail = mailbox.read() if mailbox else {}
         if (mail.get("run"), mail.get("iteration")) != (self.progress.run, session.iteration):
             mail = {}  # of another session: a power cut may bring it back

@@ -9,20 +9,20 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
+from marathon.core.courses.workflow import Definitions, Phase, enter, locate, places
+from marathon.core.courses.workflow import Path as PhasePath
 from marathon.core.events import Sink, Told
+from marathon.core.human_note import Words
 from marathon.core.names import DONE, StateInvalid
 from marathon.core.records import Begun, RestartBegun, RunStarted
 from marathon.core.state import TaskState
 from marathon.core.text import clean, one_line
-from marathon.core.words import Words
-from marathon.core.workflow import Definitions, Phase, enter, locate, places
-from marathon.core.workflow import Path as PhasePath
-from marathon.disk.lock import Held, TaskLock
-from marathon.disk.restart import archive, archive_names
-from marathon.disk.task import Task
 from marathon.errors import TaskInvalid, WrongUsage
 from marathon.process.tree import end, find_by_environ, identity
-from marathon.runner.ledger import Ledger
+from marathon.runner.journal import Ledger
+from marathon.store.lock import Held, TaskLock
+from marathon.store.restart import archive, archive_names
+from marathon.store.task import Task
 
 STRAY_GRACE = 2.0
 

@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 from marathon.agents.base import Host, Outcome
 from marathon.core.breakers import last_contents
+from marathon.core.courses.workflow import Phase
 from marathon.core.decide import phase_ids
 from marathon.core.events import SessionBegan, SessionOver, Told
-from marathon.core.journal import Progress, Steer
+from marathon.core.life import Progress, Steer
 from marathon.core.names import DONE, StateInvalid
 from marathon.core.prompt import build_prompt
 from marathon.core.records import Proposal, SessionEnded, SessionStarted, SteerTaken, WaitAsked
@@ -18,12 +19,11 @@ from marathon.core.state import TaskState
 from marathon.core.steps import RunSession
 from marathon.core.text import clean, one_line, steps_line
 from marathon.core.usage import Usage
-from marathon.core.workflow import Phase
-from marathon.disk.files import write_new
 from marathon.errors import TaskInvalid
-from marathon.process.worktree import UNKNOWN, Changes, changes_since
-from marathon.runner.handout import briefing, environment, mail
-from marathon.runner.workshop import Workshop
+from marathon.git.changes import UNKNOWN, Changes, changes_since
+from marathon.runner.marathon import Workshop
+from marathon.runner.session_inputs import briefing, environment, mail
+from marathon.store.files import write_new
 
 SHORTEST_WAIT, LONGEST_WAIT = 60.0, 3600.0
 LONGEST_TEXT = 20_000

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from marathon.core.events import Sink, Told
-from marathon.disk.task import Task
 from marathon.errors import TaskInvalid
+from marathon.store.task import Task
 
 
 class Stops:

@@ -12,9 +12,9 @@ from marathon.core.steps import Wait
 from marathon.core.wait import carried_over, left, wait_record
 from marathon.process.keys import Keys
 from marathon.process.signals import ENDING, Interrupted, Signals
-from marathon.runner.ledger import Ledger
+from marathon.runner.journal import Ledger
+from marathon.runner.marathon import Workshop
 from marathon.runner.stops import Stops
-from marathon.runner.workshop import Workshop
 
 LOOK_EVERY = 1.0
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from marathon.core.journal import NOTHING_USED, Progress
+from marathon.core.courses.workflow import Definitions, WorkflowInvalid, breadcrumb, current
+from marathon.core.life import NOTHING_USED, Progress
 from marathon.core.text import amount, clean, duration, one_line
 from marathon.core.usage import Usage
 from marathon.core.wait import Now, left
-from marathon.core.workflow import Definitions, WorkflowInvalid, breadcrumb, current
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ import pytest
 
 from marathon.agents.rehearsal.edits import document
 from marathon.agents.rehearsal.heed import Ask, asks
+from marathon.core.courses.workflow import Phase
+from marathon.core.human_note import Answer
 from marathon.core.prompt import Briefing, build_prompt
-from marathon.core.words import Answer
-from marathon.core.workflow import Phase
 from marathon.demo_project import unpack
 
 CHECKOUT = Path(__file__).resolve().parents[2]

@@ -7,9 +7,10 @@ from typing import Any, Literal
 
 from hypothesis import HealthCheck, settings
 
+from marathon.core.budgets import Limits
+from marathon.core.courses.workflow import Definitions, Workflow, parse_workflow, places
 from marathon.core.decide import next_step
-from marathon.core.journal import Progress, fold
-from marathon.core.limits import Limits
+from marathon.core.life import Progress, fold
 from marathon.core.records import (
     Begun,
     Choice,
@@ -23,8 +24,7 @@ from marathon.core.records import (
 )
 from marathon.core.shape import build
 from marathon.core.steps import Finish, Gate, Halt, Move, RunSession, Step, Verify, Wait
-from marathon.core.workflow import Definitions, Workflow, parse_workflow, places
-from marathon.disk.workflows import BUILT_IN
+from marathon.store.definitions import BUILT_IN
 
 # Loaded machines are slow, not wrong.
 thorough = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from marathon.core.budgets import Limits
+from marathon.core.courses.workflow import Definitions, Phase, current, enter
 from marathon.core.decide import next_step
-from marathon.core.journal import Progress, apply
-from marathon.core.limits import Limits
+from marathon.core.life import Progress, apply
 from marathon.core.records import (
     Begun,
     Checked,
@@ -23,7 +24,6 @@ from marathon.core.records import (
     parse_record,
 )
 from marathon.core.steps import Finish, Gate, Halt, Move, RunSession, Step, Verify, Wait
-from marathon.core.workflow import Definitions, Phase, current, enter
 
 
 @dataclass

@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from marathon.core.courses.workflow import Definitions, Workflow, places
 from marathon.core.records import (
     Cancelled,
     FeedbackWritten,
@@ -27,7 +28,6 @@ from marathon.core.records import (
     WaitEnded,
     WaitStarted,
 )
-from marathon.core.workflow import Definitions, Workflow, places
 from tests.core.making import workflow
 
 KEYS = ("one", "two", "three", "four", "five")

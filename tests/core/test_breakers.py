@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marathon.core.breakers import Breakers, going_in_circles, parse_breakers, remember, returns, signature
+from marathon.core.budgets import Limits
 from marathon.core.criteria import Criterion
-from marathon.core.journal import fold
-from marathon.core.limits import Limits
+from marathon.core.life import fold
 from marathon.core.records import Checked, CheckResult, CriteriaFound, GateAnswered, GateOpened, Record
 from marathon.core.steps import Gate, RunSession
 from tests.core.making import begun, decide, left, started, thorough

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from marathon.core.budgets import Limits
 from marathon.core.completion import all_met, judged
 from marathon.core.criteria import Criterion
 from marathon.core.decide import next_step
-from marathon.core.journal import fold
-from marathon.core.limits import Limits
+from marathon.core.error_kind import Kind
+from marathon.core.life import fold
 from marathon.core.records import Checked, CheckResult, CriteriaFound, Record, SessionStarted
 from marathon.core.steps import Finish, Gate, RunSession, Step, Verify
-from marathon.core.trouble import Kind
 from tests.core.making import RPI, begun, left, library, started, thorough, verdict, workflow
 from tests.core.play import Play
 from tests.core.strategies import endings, verdicts

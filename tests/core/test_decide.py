@@ -7,9 +7,10 @@ from typing import Any, get_args
 
 import pytest
 
+from marathon.core.budgets import Limits
+from marathon.core.courses.workflow import Position, Segment
 from marathon.core.decide import phase_ids
-from marathon.core.journal import fold
-from marathon.core.limits import Limits
+from marathon.core.life import fold
 from marathon.core.records import (
     Begun,
     Cancelled,
@@ -25,7 +26,6 @@ from marathon.core.records import (
     WaitStarted,
 )
 from marathon.core.steps import Gate, Move, RunSession, auto_approved
-from marathon.core.workflow import Position, Segment
 from tests.core.making import (
     RPI,
     Onward,

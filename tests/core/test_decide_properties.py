@@ -8,9 +8,10 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from marathon.core.budgets import Limits
+from marathon.core.courses.workflow import Path, Workflow, current, places
 from marathon.core.decide import next_step
-from marathon.core.journal import fold
-from marathon.core.limits import Limits
+from marathon.core.life import fold
 from marathon.core.records import (
     Begun,
     GateAnswered,
@@ -22,7 +23,6 @@ from marathon.core.records import (
     SessionStarted,
 )
 from marathon.core.steps import Finish, Gate, Move, RunSession, Step, Wait
-from marathon.core.workflow import Path, Workflow, current, places
 from tests.core.making import RPI, begun, thorough
 from tests.core.play import Play
 from tests.core.strategies import IDS, any_record, endings, sound_definitions, verdicts

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marathon.agents.table import AGENTS
+from marathon.core.courses.workflow import Phase, Workflow, advance, current, enter, places
+from marathon.core.human_note import TITLE, Answer, Words
 from marathon.core.names import DONE
 from marathon.core.prompt import Briefing, build_prompt
 from marathon.core.records import Begun
 from marathon.core.state import TaskState, parse_state
-from marathon.core.words import TITLE, Answer, Words
-from marathon.core.workflow import Phase, Workflow, advance, current, enter, places
 from tests.core.making import RPI, after, decide, in_words, left, library, thorough, workflow
 from tests.core.strategies import sound_definitions
 from tests.support.world import World, research

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marathon.core.records import Begun, Record, SessionEnded, SteerTaken, Torn, parse_record
-from marathon.disk.inbox import Inbox
+from marathon.store.inbox import Inbox
 from tests.core.making import RPI, begun, left, started, thorough
 from tests.core.strategies import any_record
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from marathon.core.workflow import (
+from marathon.core.courses.workflow import (
     Position,
     Segment,
     WorkflowInvalid,
@@ -21,9 +21,9 @@ from marathon.core.workflow import (
     parse_position,
     parse_workflow,
     places,
-    sound,
+    validate,
 )
-from marathon.disk.workflows import load_workflows
+from marathon.store.definitions import load_workflows
 from tests.core.making import RPI, library, workflow
 
 # release: prepare, then a review of two phases, then publish; nested: references to references, first and last.
@@ -135,7 +135,7 @@ def test_a_cycle_a_missing_reference_and_whoever_refers_to_them_are_refused_by_n
         workflow("good", "a", "@better"),
         workflow("better", "b"),
     )
-    good, bad = sound(found, {"broken": "phases: twice"})
+    good, bad = validate(found, {"broken": "phases: twice"})
     assert set(good) == {"good", "better"}
     assert bad == {
         "broken": "phases: twice",
@@ -376,6 +376,6 @@ def test_a_definition_that_unfolds_without_end_is_refused_before_anybody_walks_i
         parse_workflow(f"w{level}", {"name": "W", "phases": [{"workflow": f"w{level - 1}"}] * 2})
         for level in range(1, 40)
     ]
-    good, bad = sound({workflow.key: workflow for workflow in [leaf, *doubled]})
+    good, bad = validate({workflow.key: workflow for workflow in [leaf, *doubled]})
     assert len(good) == 9
     assert {bad["w9"], bad["w39"]} == {"it unfolds into too many phases"}

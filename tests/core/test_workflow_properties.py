@@ -8,7 +8,7 @@ import copy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marathon.core.workflow import (
+from marathon.core.courses.workflow import (
     Reference,
     Workflow,
     WorkflowInvalid,
@@ -19,7 +19,7 @@ from marathon.core.workflow import (
     locate,
     loop,
     places,
-    sound,
+    validate,
 )
 from tests.core.making import thorough
 from tests.core.strategies import any_definitions, sound_definitions
@@ -52,7 +52,7 @@ def reaches_itself(found: dict[str, Workflow], key: str) -> bool:
 @given(any_definitions())
 def test_what_is_kept_has_no_cycle_and_no_dangling_reference(found: dict[str, Workflow]) -> None:
     before = copy.deepcopy(found)
-    good, bad = sound(found)
+    good, bad = validate(found)
     assert found == before
     assert set(good) | set(bad) == set(found)
     assert not set(good) & set(bad)

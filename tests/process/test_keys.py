@@ -17,7 +17,7 @@ from tests.process.driver import on_pty, shell, until
 
 
 @dataclass
-class Desk:
+class GateSurface:
     master: int
     slave: int
     signals: Signals
@@ -39,10 +39,10 @@ class Desk:
 
 
 @pytest.fixture
-def desk() -> Iterator[Desk]:
+def desk() -> Iterator[GateSurface]:
     master, slave = os.openpty()
     with Signals() as signals:
-        yield Desk(master, slave, signals)
+        yield GateSurface(master, slave, signals)
     for fd in (master, slave):
         os.close(fd)
 
@@ -74,11 +74,11 @@ def desk() -> Iterator[Desk]:
         (b"\xff\xc3(q", ["other", "other", "q"]),
     ],
 )
-def test_bytes_become_keys(desk: Desk, data: bytes, keys: list[str]) -> None:
+def test_bytes_become_keys(desk: GateSurface, data: bytes, keys: list[str]) -> None:
     assert desk.keys_of(data) == keys
 
 
-def test_a_key_typed_before_the_question_does_not_answer_it(desk: Desk) -> None:
+def test_a_key_typed_before_the_question_does_not_answer_it(desk: GateSurface) -> None:
     desk.type(b"q\nf\n")
     with Keys(desk.slave) as keys:
         assert keys.read(0.1, desk.signals) is None
@@ -86,7 +86,7 @@ def test_a_key_typed_before_the_question_does_not_answer_it(desk: Desk) -> None:
         assert keys.read(10, desk.signals) == "y"
 
 
-def test_inside_nothing_is_echoed_and_signals_still_work(desk: Desk) -> None:
+def test_inside_nothing_is_echoed_and_signals_still_work(desk: GateSurface) -> None:
     with Keys(desk.slave):
         local = termios.tcgetattr(desk.slave)[3]
         assert not local & (termios.ECHO | termios.ICANON)
@@ -94,7 +94,7 @@ def test_inside_nothing_is_echoed_and_signals_still_work(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("leave", ["quietly", "by an exception"])
-def test_the_modes_are_restored_exactly(desk: Desk, leave: str) -> None:
+def test_the_modes_are_restored_exactly(desk: GateSurface, leave: str) -> None:
     odd = termios.tcgetattr(desk.slave)
     odd[0] &= ~termios.ICRNL
     odd[6][termios.VERASE] = b"\x08"
@@ -115,7 +115,7 @@ def test_the_modes_are_restored_exactly(desk: Desk, leave: str) -> None:
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_while_waiting_is_no_answer(desk: Desk, signum: int) -> None:
+def test_a_signal_while_waiting_is_no_answer(desk: GateSurface, signum: int) -> None:
     before = desk.modes()
     old = signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signum))
     signal.setitimer(signal.ITIMER_REAL, 0.05)
@@ -128,7 +128,7 @@ def test_a_signal_while_waiting_is_no_answer(desk: Desk, signum: int) -> None:
     assert desk.modes() == before
 
 
-def test_a_signal_that_came_with_a_key_wins(desk: Desk) -> None:
+def test_a_signal_that_came_with_a_key_wins(desk: GateSurface) -> None:
     with Keys(desk.slave) as keys:
         desk.type(b"\n")
         os.kill(os.getpid(), signal.SIGTERM)
@@ -136,13 +136,13 @@ def test_a_signal_that_came_with_a_key_wins(desk: Desk) -> None:
             keys.read(10, desk.signals)
 
 
-def test_a_resized_window_is_not_a_key(desk: Desk) -> None:
+def test_a_resized_window_is_not_a_key(desk: GateSurface) -> None:
     with Keys(desk.slave) as keys:
         os.kill(os.getpid(), signal.SIGWINCH)
         assert keys.read(0.1, desk.signals) is None
 
 
-def test_ctrl_d_is_the_end_of_input(desk: Desk) -> None:
+def test_ctrl_d_is_the_end_of_input(desk: GateSurface) -> None:
     with Keys(desk.slave) as keys:
         desk.type(b"\x04")
         with pytest.raises(EOFError):

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from marathon.disk.inbox import Inbox
+from marathon.store.inbox import Inbox
 from tests.real.desk import PROMPT, Desk
 from tests.real.install import PiInstall
 from tests.real.model_server import (
@@ -124,7 +124,9 @@ def test_a_session_in_the_terminal_ends_by_itself(desk: Callable[..., Desk]) -> 
     assert [path.name for path in at.home.states.iterdir()] == ["runner-1.json"]
 
 
-def test_events_of_a_terminal_session_are_appended_to_the_file_the_runner_names(desk: Callable[..., Desk]) -> None:
+def test_events_of_a_terminal_session_are_appended_to_the_file_the_runner_names(
+    desk: Callable[..., Desk],
+) -> None:
     at = desk(Turn("I look.", tools=[bash("echo seen")]), Turn("Done."))
     at.session().wait()
     lines = at.lines()

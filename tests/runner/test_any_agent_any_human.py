@@ -15,12 +15,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from marathon.core.budgets import Limits
 from marathon.core.events import Event, Waiting
-from marathon.core.limits import Limits
 from marathon.core.names import utc
 from marathon.core.records import GateOpened, Record, RunStarted, SessionStarted
-from marathon.disk.journal import read_journal
 from marathon.errors import TaskInvalid
+from marathon.store.journal import read_journal
 from tests.support.anyone import (
     Course,
     Do,

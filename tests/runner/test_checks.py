@@ -98,7 +98,7 @@ def test_commands_are_not_run_before_the_human_agreed_to_exactly_these(world: Wo
     assert world.sessions() == 0
     assert not (world.project / "ran").exists()
     sent = world.cli("approve", "task")
-    assert (sent.returncode, sent.stdout.startswith("Agreed to exactly these.")) == (0, True)
+    assert (sent.returncode, sent.stdout.startswith("Trusted to exactly these.")) == (0, True)
     assert world.run("--auto-approve").returncode == 0
     assert (world.project / "ran").exists()
 

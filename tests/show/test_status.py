@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from marathon.core.journal import Progress, fold
+from marathon.core.courses.workflow import parse_workflow
+from marathon.core.life import Progress, fold
 from marathon.core.records import (
     Begun,
     Cancelled,
@@ -21,7 +22,6 @@ from marathon.core.records import (
 )
 from marathon.core.usage import Usage
 from marathon.core.wait import Now
-from marathon.core.workflow import parse_workflow
 from marathon.show.status import Status, condition_of, session_line, status_lines, waits_for, where
 
 BEGUN = Begun(workflow="w", path=[("w", 0)], phase="one")

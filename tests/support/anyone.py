@@ -8,7 +8,7 @@ from typing import Any, Literal
 from hypothesis import strategies as st
 
 from marathon.agents.base import Outcome
-from marathon.core.workflow import parse_workflow
+from marathon.core.courses.workflow import parse_workflow
 
 FLAT = {
     "name": "Flat",

@@ -10,25 +10,25 @@ from datetime import datetime
 from pathlib import Path
 
 from marathon.agents.base import Agent
+from marathon.core.budgets import Limits
+from marathon.core.courses.workflow import Definitions
 from marathon.core.events import Event
-from marathon.core.journal import Progress
-from marathon.core.limits import Limits
+from marathon.core.life import Progress
 from marathon.core.records import Record
 from marathon.core.wait import Now
-from marathon.core.workflow import Definitions
-from marathon.disk.agreed import Agreed
-from marathon.disk.eventlog import EventLog
-from marathon.disk.mailbox import Mailbox
-from marathon.disk.task import Task
 from marathon.process.signals import Interrupted, Signals
-from marathon.review.desk import Desk
-from marathon.runner.gatekeeper import Gatekeeper
-from marathon.runner.ledger import Ledger
+from marathon.runner.gates import Gatekeeper
+from marathon.runner.journal import Ledger
 from marathon.runner.loop import Runner
+from marathon.runner.marathon import Workshop
 from marathon.runner.opening import begin, finish_interrupted, lock_task, new_runner_id, restart
 from marathon.runner.stops import Stops
-from marathon.runner.verifier import Verifier
-from marathon.runner.workshop import Workshop
+from marathon.runner.verify import Verifier
+from marathon.store.agent_channel import AgentChannel
+from marathon.store.events import EventLog
+from marathon.store.task import Task
+from marathon.store.trusted import Trusted
+from marathon.surfaces.terminal import GateSurface
 from tests.support.mortal import Killed, Life, living
 
 
@@ -68,7 +68,7 @@ class Start:
     """What one start of the runner is given."""
 
     agent: Agent
-    desk: Desk
+    desk: GateSurface
     life: Life
     emit: Callable[[Event], None]
     feedback: str | None = None
@@ -88,7 +88,7 @@ class Ran:
 def run(place: Place, start: Start) -> Ran:
     """As `pi-marathon --task` does it."""
     runner_id, log = new_runner_id(), EventLog()
-    mailbox = Mailbox(place.states, runner_id)
+    mailbox = AgentChannel(place.states, runner_id)
     ledger: MortalLedger | None = None
     lock = None
 
@@ -128,7 +128,7 @@ def run(place: Place, start: Start) -> Ran:
                 environ=dict(os.environ),
                 now=place.now,
             )
-            verifier = Verifier(shop, ledger, Agreed(place.task.parent / "agreed"), "tool")
+            verifier = Verifier(shop, ledger, Trusted(place.task.parent / "agreed"), "tool")
             gatekeeper = Gatekeeper(shop, ledger, start.desk, stops, verifier.agree, start.auto_approve)
             try:
                 code = Runner(shop, ledger, gatekeeper, verifier, start.limits, stops).run()

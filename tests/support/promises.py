@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from marathon.core.journal import Progress, fold
+from marathon.core.life import Progress, fold
 from marathon.core.records import (
     GateAnswered,
     GateOpened,
@@ -21,7 +21,7 @@ from marathon.core.records import (
 )
 from marathon.core.state import parse_state
 from marathon.core.text import clean
-from marathon.disk.journal import read_journal
+from marathon.store.journal import read_journal
 from tests.support.anyone import DEFINITIONS
 from tests.support.way import Told, Way, sessions_of
 from tests.support.witness import Witness, all_spoken, spoken

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from marathon.core.courses.workflow import Definitions, Phase, Position, Segment, advance, current, locate, loop
 from marathon.core.names import DONE
 from marathon.core.records import (
     Begun,
@@ -19,7 +20,6 @@ from marathon.core.records import (
     SessionEnded,
     SessionStarted,
 )
-from marathon.core.workflow import Definitions, Phase, Position, Segment, advance, current, locate, loop
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from marathon.agents.base import Host, Outcome
-from marathon.core.journal import Steer, fold
+from marathon.core.courses.workflow import Phase, places
+from marathon.core.life import Steer, fold
 from marathon.core.names import DONE
 from marathon.core.wait import Now
-from marathon.core.workflow import Phase, places
-from marathon.disk.journal import read_journal
-from marathon.disk.mailbox import Mailbox
-from marathon.disk.task import Task
-from marathon.review.view import GateView, Reply
+from marathon.store.agent_channel import AgentChannel
+from marathon.store.journal import read_journal
+from marathon.store.task import Task
+from marathon.surfaces.gate_text import GateView, Reply
 from tests.support.anyone import DEFINITIONS, ENDS, Do, Edit, Leave, Message, Propose, Say, Session, Stop, Verdict
 from tests.support.inside import Place
 from tests.support.mortal import Life, living
@@ -119,7 +119,7 @@ class Witness:
     def act(self, act: Any, host: Host, seen: Seen) -> None:
         """In a session."""
         phase, runner = host.env["MARATHON_PHASE"], host.env["MARATHON_RUNNER_ID"]
-        mailbox = Mailbox(self.place.states, runner)
+        mailbox = AgentChannel(self.place.states, runner)
         match act:
             case Do("output" | "empty output"):
                 output = next(each.output for each in self.phases() if each.id == phase)

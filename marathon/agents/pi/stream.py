@@ -19,7 +19,7 @@ from marathon.agents.pi.find import EXTENSION, Pi, check_login, find_pi
 from marathon.agents.pi.reading import Run
 from marathon.agents.pi.typed import TypedLine
 from marathon.core.events import Output, Raw, Ticked, Told
-from marathon.core.journal import Steer
+from marathon.core.life import Steer
 from marathon.core.text import one_line
 from marathon.errors import AgentUnavailable
 from marathon.process.child import Command, Exit, StartFailed

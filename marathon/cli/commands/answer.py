@@ -7,7 +7,7 @@ import click
 from marathon.cli.directory import TASK_DIRECTORY
 from marathon.cli.verdict import open_gate, send
 from marathon.errors import WrongUsage
-from marathon.review.view import EMPTY_ANSWER
+from marathon.surfaces.gate_text import EMPTY_ANSWER
 
 
 @click.command("answer")

@@ -27,5 +27,5 @@ def command(directory: str, message: str | None) -> None:
 
 def _said(gate: GateOpened) -> str:
     if gate.kind == "checks":
-        return "Agreed to exactly these."
+        return "Trusted to exactly these."
     return f"Approved: {gate.phase}." if gate.onward == "next" else f"Noted: {gate.phase} may go on."

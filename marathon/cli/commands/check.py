@@ -14,21 +14,21 @@ import click
 
 from marathon.cli.arguments import task_path
 from marathon.cli.directory import TASK_DIRECTORY
-from marathon.cli.inside import refuse_inside_a_session
+from marathon.cli.in_session import refuse_inside_a_session
 from marathon.core.criteria import in_full
 from marathon.core.events import Sink
-from marathon.core.journal import fold
+from marathon.core.life import fold
 from marathon.core.records import CheckResult, CriteriaFound
 from marathon.core.text import one_line
-from marathon.disk.agreed import Agreed, agreed_folder
-from marathon.disk.journal import read_journal
-from marathon.disk.task import Task
 from marathon.errors import MarathonError, TaskInvalid
 from marathon.process.signals import Interrupted, Signals
 from marathon.process.terminal import interactive, on_terminal
 from marathon.runner.checks import Checks
-from marathon.runner.verifier import check_environment, found_criteria, remember, verdicts_in
+from marathon.runner.verify import check_environment, found_criteria, remember, verdicts_in
 from marathon.show.screen import Screen
+from marathon.store.journal import read_journal
+from marathon.store.task import Task
+from marathon.store.trusted import Trusted, trusted_folder
 
 NOT_MET, WAITS_FOR_HUMAN = 1, 3
 
@@ -50,7 +50,7 @@ def command(ctx: click.Context, directory: str, trust: bool, as_json: bool) -> N
     shown = task_path(directory)
     task, project = Task.look(shown), Path.cwd()
     refuse_inside_a_session(task, "check")
-    agreed = Agreed(agreed_folder(os.environ))
+    agreed = Trusted(trusted_folder(os.environ))
     found = found_criteria(task, project, fold(read_journal(task.journal_path)).agreed, agreed)
     if found.problem:
         raise TaskInvalid(f"The success criteria of {shown} cannot be read: {found.problem}. Mend the file.")
@@ -67,7 +67,7 @@ def command(ctx: click.Context, directory: str, trust: bool, as_json: bool) -> N
     ctx.exit(0 if all(result.met for result in results) else NOT_MET)
 
 
-def _make_sure(found: CriteriaFound, agreed: Agreed, project: Path, *, trust: bool, may_ask: bool) -> None:
+def _make_sure(found: CriteriaFound, agreed: Trusted, project: Path, *, trust: bool, may_ask: bool) -> None:
     """Only what a human agreed to is run."""
     commands = [each for each in found.criteria if each.command]
     if not commands or agreed.has(found.digest):

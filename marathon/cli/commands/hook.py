@@ -17,7 +17,7 @@ from marathon.core.hook import Asked, Streak, Verdict, judge_loop, judge_maratho
 from marathon.core.news import of_loop, of_marathon
 from marathon.core.text import one_line
 from marathon.core.transcript import last_said
-from marathon.disk.loopstate import Place, find_place, recall, remember, tail_of
+from marathon.store.loopstate import Place, find_place, recall, remember, tail_of
 
 MOST_INPUT = 8 * 1024 * 1024
 PATIENCE = 5.0

@@ -14,8 +14,8 @@ import click
 from marathon._bundled import bundled
 from marathon.agents.pi.find import EXTENSION, PROMPTS, agent_folder
 from marathon.core.claude import SettingsUnexpected, with_hooks
-from marathon.disk.install import copy_all, files_below, rewrite
 from marathon.errors import WrongUsage
+from marathon.store.install import copy_all, files_below, rewrite
 
 
 @click.command("install")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from marathon.cli.look import row_of
+from marathon.cli.status_query import row_of
 from marathon.core.text import clean, duration
 from marathon.errors import MarathonError, WrongUsage
 from marathon.show.status import Status

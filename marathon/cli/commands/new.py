@@ -15,9 +15,9 @@ from marathon._bundled import bundled
 from marathon.cli.arguments import message_text
 from marathon.cli.commands.score import missing, summary
 from marathon.core.score import BEST, score
-from marathon.disk.task import INSTRUCTIONS, create_task, template_files
 from marathon.errors import DiskFailed, WrongUsage
 from marathon.process.terminal import interactive
+from marathon.store.task import INSTRUCTIONS, create_task, template_files
 
 SECTIONS = {
     "goal": "Goal",

@@ -10,10 +10,10 @@ import click
 from marathon.cli.arguments import message_text
 from marathon.cli.directory import TASK_DIRECTORY
 from marathon.cli.verdict import open_gate, send
+from marathon.core.courses.workflow import WorkflowInvalid, loop
 from marathon.core.decide import phase_ids
-from marathon.core.workflow import WorkflowInvalid, loop
-from marathon.disk.workflows import load_workflows
 from marathon.errors import WrongUsage
+from marathon.store.definitions import load_workflows
 
 
 @click.command("redo")

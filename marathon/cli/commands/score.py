@@ -14,9 +14,9 @@ from marathon.cli.directory import TASK_DIRECTORY
 from marathon.core.criteria import said_in_full
 from marathon.core.score import BEST, MEANING, Score, score
 from marathon.core.text import clean, one_line
-from marathon.disk.files import read_regular
-from marathon.disk.task import INSTRUCTIONS, Task
 from marathon.errors import TaskInvalid
+from marathon.store.files import read_regular
+from marathon.store.task import INSTRUCTIONS, Task
 
 LONGEST = 1 << 20
 

@@ -8,7 +8,7 @@ import click
 
 from marathon.cli.arguments import task_path
 from marathon.cli.directory import TASK_DIRECTORY
-from marathon.cli.look import look_at
+from marathon.cli.status_query import look_at
 from marathon.show.status import status_lines
 
 

@@ -6,9 +6,9 @@ import click
 
 from marathon.cli.arguments import message_text, task_path
 from marathon.cli.directory import TASK_DIRECTORY
-from marathon.cli.inside import refuse_inside_a_session
-from marathon.disk.lock import holder_of
-from marathon.disk.task import Task
+from marathon.cli.in_session import refuse_inside_a_session
+from marathon.store.lock import holder_of
+from marathon.store.task import Task
 
 
 @click.command("steer")

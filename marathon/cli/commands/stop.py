@@ -6,9 +6,9 @@ import click
 
 from marathon.cli.arguments import task_path
 from marathon.cli.directory import TASK_DIRECTORY
-from marathon.disk.lock import holder_of
-from marathon.disk.task import Task
 from marathon.errors import WrongUsage
+from marathon.store.lock import holder_of
+from marathon.store.task import Task
 
 
 @click.command("stop")

@@ -6,7 +6,7 @@ import math
 
 import click
 
-from marathon.cli.inside import my_mailbox
+from marathon.cli.in_session import my_channel
 from marathon.errors import WrongUsage
 
 
@@ -21,7 +21,7 @@ def command(minutes: str, reason: str) -> None:
         number = math.nan
     if not 1 <= number <= 60:
         raise WrongUsage(f"MINUTES must be a number from 1 to 60, not {minutes[:40]!r}.")
-    my_mailbox().update(waitSeconds=number * 60, waitReason=reason.encode("utf-8", "replace").decode())
+    my_channel().update(waitSeconds=number * 60, waitReason=reason.encode("utf-8", "replace").decode())
     click.echo(
         "Recorded. Leave STATE.json as 'running' in this phase and stop: the next session starts after the wait."
     )

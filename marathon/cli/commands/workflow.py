@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from marathon.core.workflow import Phase, Workflow
-from marathon.disk.workflows import Library, load_workflows
+from marathon.core.courses.workflow import Phase, Workflow
 from marathon.errors import WrongUsage
+from marathon.store.definitions import Library, load_workflows
 
 
 @click.group("workflow")

@@ -1,0 +1,1 @@
+"""Courses: what decides how a task goes on. Phases of a workflow first."""

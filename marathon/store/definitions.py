@@ -1,0 +1,88 @@
+"""Finds workflow definitions: the project's win over the user's, those over the built-in ones, by key."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from marathon.core.courses.workflow import Workflow, WorkflowInvalid, parse_workflow, validate
+
+BUILT_IN = Path(__file__).parent.parent / "workflows"
+MAX_BYTES = 1024 * 1024
+
+
+class Library(NamedTuple):
+    """What was found: usable workflows, refused ones with the reason, and where each key came from."""
+
+    workflows: dict[str, Workflow]
+    refused: dict[str, str]
+    sources: dict[str, str]
+
+
+def config_home(environ: Mapping[str, str]) -> Path:
+    """The user's configuration folder (XDG)."""
+    base = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME") or "~").expanduser() / ".config")
+    return Path(base) / "pi-marathon"
+
+
+def load_workflows(project: Path, environ: Mapping[str, str]) -> Library:
+    found: dict[str, Workflow] = {}
+    refused: dict[str, str] = {}
+    sources: dict[str, str] = {}
+    places = {
+        "built-in": BUILT_IN,
+        "user": config_home(environ) / "workflows",
+        "project": project / ".marathon" / "workflows",
+    }
+    for source, folder in places.items():
+        for file in sorted(folder.glob("*/workflow.toml")) if folder.is_dir() else ():
+            key = file.parent.name
+            sources[key] = source
+            found.pop(key, None)
+            refused.pop(key, None)
+            try:
+                found[key] = parse_workflow(key, _with_briefs(_read(file, folder), file.parent))
+            except WorkflowInvalid as error:
+                refused[key] = f"{file}: {error}"
+    good, bad = validate(found, refused)
+    return Library(good, bad, sources)
+
+
+def _read(file: Path, folder: Path) -> dict[str, Any]:
+    if not _lies_in(file, folder):
+        raise WorkflowInvalid("it is a link out of the workflows folder")
+    try:
+        if file.stat().st_size > MAX_BYTES:
+            raise WorkflowInvalid("it is too large")
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise WorkflowInvalid(str(error).splitlines()[0][:200]) from error
+
+
+def _with_briefs(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Phases may keep their brief in a file of the workflow's own folder (brief_file)."""
+    phases = raw.get("phases")
+    if not isinstance(phases, list):
+        return raw
+    return {**raw, "phases": [_with_brief(phase, folder) for phase in phases]}
+
+
+def _with_brief(phase: Any, folder: Path) -> Any:
+    if not isinstance(phase, dict) or not isinstance(phase.get("brief_file"), str):
+        return phase
+    name = phase["brief_file"]
+    if "\0" in name or not _lies_in(folder / name, folder):
+        raise WorkflowInvalid(f"brief_file {name!r} lies outside of the workflow's folder")
+    try:
+        brief = (folder / name).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise WorkflowInvalid(f"brief_file {name!r} cannot be read") from error
+    return {**{key: value for key, value in phase.items() if key != "brief_file"}, "brief": brief}
+
+
+def _lies_in(file: Path, folder: Path) -> bool:
+    """Also behind all its links; one that leads in a circle leads nowhere else."""
+    return Path(os.path.realpath(file)).is_relative_to(os.path.realpath(folder))

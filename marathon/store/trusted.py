@@ -1,0 +1,34 @@
+"""Which commands of task files a human agreed to: kept outside of every project, so that no repository can say so."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from marathon.store.files import make_private_directory, write_atomic
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+class Trusted:
+    """A file for each set of commands, named by its digest; one is only ever added."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def has(self, digest: str) -> bool:
+        return bool(_DIGEST.fullmatch(digest)) and (self._folder / f"{digest}.json").is_file()
+
+    def remember(self, digest: str, facts: Mapping[str, Any]) -> None:
+        """`facts` tell a human who finds the file what was agreed to."""
+        if not self.has(digest):
+            make_private_directory(self._folder)
+            write_atomic(self._folder / f"{digest}.json", (json.dumps(facts, indent=2) + "\n").encode())
+
+
+def trusted_folder(environ: Mapping[str, str]) -> Path:
+    home = environ.get("XDG_STATE_HOME") or str(Path(environ.get("HOME") or "~").expanduser() / ".local" / "state")
+    return Path(home) / "pi-marathon" / "agreed"

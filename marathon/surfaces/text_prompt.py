@@ -1,0 +1,128 @@
+"""Takes a human's text: Enter ends it, Alt+Enter makes a new line; an interruption keeps what was typed as a draft."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import termios
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from marathon.process.keys import Keys
+from marathon.process.signals import ENDING, Interrupted, Signals
+from marathon.process.terminal import on_terminal
+from marathon.store.files import read_regular, write_atomic
+
+if TYPE_CHECKING:
+    from prompt_toolkit.application import Application
+    from prompt_toolkit.key_binding import KeyBindings
+    from prompt_toolkit.key_binding.key_processor import KeyPressEvent
+
+
+def ask_words(question: str, draft: Path, signals: Signals) -> str | None:
+    """The text, or None if the human took the question back with Ctrl+C or Esc. Signals raise Interrupted."""
+    earlier = (read_regular(draft) or b"").decode("utf-8", "replace")
+    if not on_terminal():
+        return _ask_plainly(question, earlier, draft, signals)
+    import questionary
+
+    saved = termios.tcgetattr(0)
+    prompt = questionary.text(
+        question,
+        default=earlier,
+        multiline=True,
+        instruction="(Enter ends, Alt+Enter: new line, Esc: back)\n",
+        key_bindings=_bindings(),
+    )
+    # Esc alone is told from Alt+Enter and the arrow keys by what follows at once.
+    prompt.application.ttimeoutlen, prompt.application.timeoutlen = 0.1, 0.3
+    caught = _end_on_signals(prompt.application, signals)
+    said = None
+    try:
+        with signals.lent():
+            said = prompt.unsafe_ask(patch_stdout=False)
+    except (KeyboardInterrupt, EOFError, Interrupted):
+        pass
+    except OSError:
+        if not caught:
+            raise EOFError from None  # the terminal is gone
+    finally:
+        with contextlib.suppress(termios.error):
+            termios.tcsetattr(0, termios.TCSADRAIN, saved)
+    if said is None:
+        _keep(prompt.application.current_buffer.text, draft)
+        if caught and caught[0] != signal.SIGINT:
+            raise Interrupted(caught[0])
+        return None
+    draft.unlink(missing_ok=True)
+    return str(said)
+
+
+def _ask_plainly(question: str, earlier: str, draft: Path, signals: Signals) -> str | None:
+    """The same for a terminal that knows no escape sequences."""
+    text = earlier
+    print(f"{question} (Enter ends, Esc: back)\n{text}", end="", flush=True)
+    with Keys() as keys:
+        try:
+            while (key := keys.read(None, signals)) not in ("enter", "esc"):
+                if key == "backspace" and text:
+                    text = text[:-1]
+                    print("\b \b", end="", flush=True)
+                elif key is not None and len(key) == 1:
+                    text += key
+                    print(key, end="", flush=True)
+        except Interrupted as end:
+            key = "esc"
+            if end.signum != signal.SIGINT:
+                raise
+        finally:
+            _keep(text, draft)
+            print(flush=True)
+    if key == "esc":
+        return None
+    draft.unlink(missing_ok=True)
+    return text
+
+
+def _end_on_signals(prompt: Application[Any], signals: Signals) -> list[int]:
+    """Ends the prompt from within its own event loop: an exception out of a signal handler would be lost in there."""
+    import asyncio  # only where somebody is asked: it takes a while to load
+
+    caught: list[int] = []
+
+    def obey() -> None:
+        caught.extend(number for number in signals.take() if number in ENDING)
+        if caught and not prompt.is_done:
+            prompt.exit(exception=Interrupted(caught[0]))
+
+    prompt.pre_run_callables.append(lambda: asyncio.get_running_loop().add_reader(signals.fd, obey))
+    return caught
+
+
+def _keep(text: str, draft: Path) -> None:
+    if text.strip():
+        write_atomic(draft, text.encode("utf-8", "replace"))
+
+
+def _bindings() -> KeyBindings:
+    from prompt_toolkit.key_binding import KeyBindings
+
+    bindings = KeyBindings()
+
+    @bindings.add("enter")
+    def _end(event: KeyPressEvent) -> None:
+        event.current_buffer.validate_and_handle()
+
+    @bindings.add("escape", "enter")
+    def _new_line(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    @bindings.add("escape")
+    def _back(event: KeyPressEvent) -> None:
+        event.app.exit(exception=KeyboardInterrupt)
+
+    @bindings.add("c-z")
+    def _suspend(event: KeyPressEvent) -> None:
+        event.app.suspend_to_background()
+
+    return bindings

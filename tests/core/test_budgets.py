@@ -1,0 +1,117 @@
+"""How much is allowed, and how long to wait before trying again."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from marathon.core.budgets import (
+    LONGEST_RETRY_WAIT,
+    Limits,
+    Used,
+    limit_reached,
+    nearly_reached,
+    reflects,
+    retry_delay,
+    with_amounts,
+)
+from tests.core.making import thorough
+
+
+@pytest.mark.parametrize(
+    ("limits", "sessions", "seconds", "reached"),
+    [
+        (Limits(max_iterations=2), 0, 0, None),
+        (Limits(max_iterations=2), 1, 1e9, None),
+        (Limits(max_iterations=2), 2, 0, "2 sessions (--max-iterations)"),
+        (Limits(max_iterations=2), 3, 0, "2 sessions (--max-iterations)"),
+        (Limits(max_iterations=0), 10**6, 1e9, None),
+        (Limits(max_seconds=3600), 1, 3599.9, None),
+        (Limits(max_seconds=3600), 1, 3600, "1h 00m of working time (--max-time)"),
+        (Limits(max_seconds=90, max_iterations=0), 10**6, 91, "1m 30s of working time (--max-time)"),
+        (Limits(max_seconds=90, max_iterations=1), 1, 91, "1 sessions (--max-iterations)"),
+        (Limits(), 99, 1e9, None),
+        (Limits(), 100, 0, "100 sessions (--max-iterations)"),
+    ],
+)
+def test_a_limit_is_reached_when_as_much_was_used(
+    limits: Limits, sessions: int, seconds: float, reached: str | None
+) -> None:
+    said = limit_reached(limits, Used(sessions, seconds))
+    assert said is None if reached is None else said is not None and reached in said.text
+
+
+def test_what_is_allowed_unless_told() -> None:
+    assert Limits() == Limits(max_iterations=100, max_seconds=0, session_timeout=7200, retries=3, retry_wait=2)
+
+
+@pytest.mark.parametrize(("attempt", "seconds"), [(1, 2), (2, 4), (3, 8), (7, 128), (8, 256), (9, 300), (5000, 300)])
+def test_waits_double_up_to_five_minutes(attempt: int, seconds: float) -> None:
+    assert retry_delay(Limits(), attempt) == seconds
+
+
+def test_the_first_wait_is_the_one_asked_for() -> None:
+    assert retry_delay(Limits(retry_wait=30), 1) == 30
+    assert retry_delay(Limits(retry_wait=0), 3) == 0
+
+
+@thorough
+@given(st.floats(0, 1e6), st.integers(1, 10_000))
+def test_waits_never_shrink_and_never_grow_beyond_bounds(first: float, attempt: int) -> None:
+    limits = Limits(retry_wait=first)
+    assert 0 <= retry_delay(limits, attempt) <= retry_delay(limits, attempt + 1) <= LONGEST_RETRY_WAIT
+
+
+# Budgets
+
+
+@pytest.mark.parametrize(
+    ("limits", "used", "reached", "more"),
+    [
+        (Limits(max_cost=10), Used(cost=9.99), None, ""),
+        (Limits(max_cost=10), Used(cost=10), "$10.00 (--max-cost) is reached.", "--max-cost +10"),
+        (Limits(max_cost=10), Used(cost=12.5), "$10.00 (--max-cost) is reached ($12.50 used).", "--max-cost +10"),
+        (Limits(max_tokens=1000), Used(tokens=999), None, ""),
+        (Limits(max_tokens=1000), Used(tokens=1000), "1.0k tokens (--max-tokens)", "--max-tokens +1000000"),
+        (Limits(max_seconds=60), Used(seconds=60), "(--max-time)", "--max-time +1h"),
+        (Limits(max_iterations=2), Used(sessions=2), "(--max-iterations)", "--max-iterations +10"),
+    ],
+)
+def test_every_budget_is_a_limit_with_the_option_that_goes_on(
+    limits: Limits, used: Used, reached: str | None, more: str
+) -> None:
+    said = limit_reached(limits, used)
+    assert (said is None) == (reached is None)
+    if said is not None and reached is not None:
+        assert reached in said.text
+        assert said.more == more
+
+
+@pytest.mark.parametrize(
+    ("used", "told", "warned"),
+    [
+        (Used(cost=7.9), (), []),
+        (Used(cost=8), (), ["max_cost"]),
+        (Used(cost=8), ("max_cost",), []),
+        (Used(cost=10), (), []),  # that is no warning any more
+        (Used(cost=9, tokens=90), (), ["max_cost", "max_tokens"]),
+    ],
+)
+def test_a_budget_is_warned_of_once_at_80_percent(used: Used, told: tuple[str, ...], warned: list[str]) -> None:
+    found = nearly_reached(Limits(max_cost=10, max_tokens=100), used, told)
+    assert list(found) == warned
+    assert all("--max-" in sentence for sentence in found.values())
+
+
+def test_what_was_typed_for_a_task_counts_before_what_is_general() -> None:
+    general = Limits(max_cost=5, retries=1)
+    assert with_amounts(general, (("max_cost", 10.0),)) == Limits(max_cost=10, retries=1)
+    assert with_amounts(general, (("max_cost", 10.0),), (("max_cost", 20.0),)).max_cost == 20
+    assert with_amounts(general, (("no such field", 1.0),)) == general
+
+
+@pytest.mark.parametrize(("every", "sessions"), [(0, []), (1, [2, 3, 4, 5, 6, 7, 8, 9, 10]), (3, [4, 7, 10]), (20, [])])
+def test_a_session_looks_back_after_every_so_many(every: int, sessions: list[int]) -> None:
+    limits = Limits(reflect_every=every)
+    assert [number for number in range(1, 11) if reflects(limits, number)] == sessions
