@@ -17,27 +17,27 @@ from marathon.cli.amounts import BUDGETS, MONEY, SESSIONS, TIME, TOKENS, usual_v
 from marathon.cli.directory import TASK_DIRECTORY
 from marathon.errors import MarathonError
 
-# name: (what --help says, the module below marathon.cli.commands); a command is loaded only when it is typed.
+# name: (the module below marathon.cli.commands, what --help says); a module is loaded only when its command is typed.
 COMMANDS = {
-    "demo": "A complete marathon in a throw-away project: no key, no network.",
-    "new": "Make a task directory.",
-    "score": "How well a task's instructions say what to do.",
-    "list": "The tasks of this project.",
-    "status": "Where a task stands and what it waits for.",
-    "steer": "Send guidance to the agent: it comes with the next session.",
-    "approve": "Answer an open gate: go on.",
-    "redo": "Answer an open gate: do a phase again.",
-    "answer": "Answer the agent's question.",
-    "cancel": "End a run for good (asks first).",
-    "check": "Run the checks of a task.",
-    "stop": "Ask the running marathon to stop after this session.",
-    "wait": "For agents: ask for a pause before the next session.",
-    "ask": "For agents: ask the human a question.",
-    "hook": "For Claude Code's hooks: may it stop, what should it know.",
-    "workflow": "List, show and check workflow definitions.",
-    "install": "Give pi the extension and the skills; --claude: Claude Code the hooks.",
-    "doctor": "Check this machine and say what to mend.",
-    "completion": "Print the shell completion script.",
+    "demo": ("demo", "A complete marathon in a throw-away project: no key, no network."),
+    "new": ("task", "Make a task directory."),
+    "score": ("task", "Advice on a task's instructions."),
+    "list": ("list", "The tasks of this project."),
+    "status": ("status", "Where a task stands and what it waits for."),
+    "steer": ("steer", "Send guidance to the agent: it comes with the next session."),
+    "approve": ("approve", "Answer an open gate: go on."),
+    "redo": ("redo", "Answer an open gate: do a phase again."),
+    "answer": ("answer", "Answer the agent's question."),
+    "cancel": ("cancel", "End a run for good (asks first)."),
+    "check": ("task", "Run the checks of a task."),
+    "stop": ("stop", "Ask the running marathon to stop after this session."),
+    "wait": ("agent", "For agents: ask for a pause before the next session."),
+    "ask": ("agent", "For agents: ask the human a question."),
+    "hook": ("hook", "For Claude Code's hooks: may it stop, what should it know."),
+    "workflow": ("setup", "List, show and check workflow definitions."),
+    "install": ("install", "Give pi the extension and the skills; --claude: Claude Code the hooks."),
+    "doctor": ("setup", "Check this machine and say what to mend."),
+    "completion": ("setup", "Print the shell completion script."),
 }
 
 
@@ -50,14 +50,13 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"marathon.cli.commands.{cmd_name}")
-        command = module.command
-        assert isinstance(command, click.Command)
-        return command
+        module = importlib.import_module(f"marathon.cli.commands.{COMMANDS[cmd_name][0]}")
+        commands = (each for each in vars(module).values() if isinstance(each, click.Command))
+        return next(command for command in commands if command.name == cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(name, told) for name, (_, told) in COMMANDS.items()])
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if "--" in args:

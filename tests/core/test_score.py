@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marathon.cli.commands.new import fill
+from marathon.cli.commands.task import fill
 from marathon.core.score import Point, Score, score
 from marathon.core.text import clean
 from tests.support.world import ROOT

@@ -1,4 +1,4 @@
-"""pi-marathon wait MINUTES REASON: for agents, from inside a session."""
+"""Commands for agents, from inside a session: wait, ask."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import math
 
 import click
 
+from marathon.cli.arguments import message_text
 from marathon.cli.in_session import my_channel
 from marathon.errors import WrongUsage
+
+RECORDED = "Recorded. Leave STATE.json as 'running' in this phase and stop:"
 
 
 @click.command("wait", context_settings={"ignore_unknown_options": True})
 @click.argument("minutes")
 @click.argument("reason")
-def command(minutes: str, reason: str) -> None:
+def wait(minutes: str, reason: str) -> None:
     """Ask the runner to wait 1 to 60 MINUTES (fractions allowed) before the next session."""
     try:
         number = float(minutes)
@@ -22,6 +25,13 @@ def command(minutes: str, reason: str) -> None:
     if not 1 <= number <= 60:
         raise WrongUsage(f"MINUTES must be a number from 1 to 60, not {minutes[:40]!r}.")
     my_channel().update(waitSeconds=number * 60, waitReason=reason.encode("utf-8", "replace").decode())
-    click.echo(
-        "Recorded. Leave STATE.json as 'running' in this phase and stop: the next session starts after the wait."
-    )
+    click.echo(f"{RECORDED} the next session starts after the wait.")
+
+
+@click.command("ask")
+@click.argument("question")
+def ask(question: str) -> None:
+    """Ask the human; the answer comes with the next session of this phase."""
+    text = message_text(question)
+    my_channel().update(feedbackQuestion=text)
+    click.echo(f"{RECORDED} the answer comes with the next session.")

@@ -1,0 +1,252 @@
+"""Commands about this machine: doctor, workflow, completion."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import locale
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+import click
+from click.shell_completion import get_completion_class
+
+from marathon import __version__
+from marathon._bundled import bundled
+from marathon.agents.pi.find import EXTENSION, INSTALL, Pi, agent_folder, check_login, find_pi
+from marathon.agents.table import AGENTS
+from marathon.core.courses.workflow import Phase, Workflow
+from marathon.errors import MarathonError, WrongUsage
+from marathon.process.terminal import interactive
+from marathon.store.agent_channel import states_folder
+from marathon.store.definitions import Library, load_workflows
+from marathon.store.files import make_private_directory
+
+SIGNS = {"good": "✓", "note": "•", "bad": "✗"}
+NODE = "pi needs Node 22.19 or newer."
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print the completion script; for bash: eval "$(pi-marathon completion bash)"."""
+    made = get_completion_class(shell)
+    assert made is not None
+    click.echo(made(ctx.find_root().command, {}, "pi-marathon", "_PI_MARATHON_COMPLETE").source())
+
+
+@click.group("workflow")
+def workflow() -> None:
+    """Workflows: the project's .marathon/workflows/KEY/workflow.toml, the user's, and the built-in ones."""
+
+
+@workflow.command("list")
+def list_workflows() -> None:
+    """List every workflow with its source, and the refused ones with the reason."""
+    library = _library()
+    for key, found in sorted(library.workflows.items()):
+        click.echo(f"{key:20} {found.name:30} {library.sources[key]}")
+    for key, reason in sorted(library.refused.items()):
+        click.echo(f"{key:20} refused: {reason}")
+
+
+@workflow.command("show")
+@click.argument("key", shell_complete=lambda ctx, param, incomplete: _keys(incomplete))
+def show_workflow(key: str) -> None:
+    """Show the phases of one workflow, with those of the workflows it refers to."""
+    library = _library()
+    if key in library.refused:
+        raise WrongUsage(f"The workflow {key!r} is refused: {library.refused[key]}")
+    if key not in library.workflows:
+        raise WrongUsage(f"There is no workflow {key!r}. See: pi-marathon workflow list")
+    loop = "" if library.workflows[key].loopable else " (not loopable)"
+    click.echo(f"{library.workflows[key].name}{loop}")
+    _show_phases(library, library.workflows[key], "  ")
+
+
+@workflow.command("check")
+def check_workflows() -> None:
+    """Say which definitions are refused and why; exit 1 if any is."""
+    library = _library()
+    for key, reason in sorted(library.refused.items()):
+        click.echo(f"{key}: refused: {reason}", err=True)
+    click.echo(f"{len(library.workflows)} usable, {len(library.refused)} refused.")
+    if library.refused:
+        raise SystemExit(1)
+
+
+def _show_phases(library: Library, shown: Workflow, indent: str) -> None:
+    for number, entry in enumerate(shown.phases, start=1):
+        if isinstance(entry, Phase):
+            marks = [mark for mark, on in (("gate", entry.gate), ("in chunks", entry.repeats)) if on]
+            output = f" → {entry.output}" if entry.output else ""
+            line = f"{indent}{number}. {entry.emoji} {entry.name} ({entry.id}){output}  {', '.join(marks)}"
+            click.echo(line.rstrip())
+        else:
+            click.echo(f"{indent}{number}. {library.workflows[entry.workflow].name} ({entry.workflow}):")
+            _show_phases(library, library.workflows[entry.workflow], indent + "   ")
+
+
+def _keys(incomplete: str) -> list[str]:
+    return [key for key in sorted(_library().workflows) if key.startswith(incomplete)]
+
+
+def _library() -> Library:
+    return load_workflows(Path.cwd(), os.environ)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of `doctor`."""
+
+    name: str
+    level: Literal["good", "note", "bad"]
+    found: str
+    cure: str = ""
+
+
+@click.command("doctor")
+@click.option("--json", "as_json", is_flag=True, help="A JSON list of checks.")
+@click.pass_context
+def doctor(ctx: click.Context, as_json: bool) -> None:
+    """Check this machine and say what to type where something is wrong; exit 1 if anything necessary is missing."""
+    findings = [*_findings(), *_pi_findings()]
+    if as_json:
+        click.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
+    else:
+        for finding in findings:
+            click.echo(f"{SIGNS[finding.level]} {finding.name}: {finding.found}")
+            if finding.cure:
+                click.echo(f"   → {finding.cure}")
+    ctx.exit(1 if any(finding.level == "bad" for finding in findings) else 0)
+
+
+def _findings() -> Iterator[Finding]:
+    yield Finding("pi-marathon", "good", f"{__version__} on Python {platform.python_version()} ({sys.executable})")
+    yield _system()
+    yield _terminal()
+    yield _encoding()
+    git = shutil.which("git")
+    cure = "" if git else "Install git: agents commit their work with it."
+    yield Finding("git", "good" if git else "note", git or "not found", cure)
+    yield _locks()
+    yield _states()
+    yield Finding("agents", "good", ", ".join(sorted(AGENTS)))
+    yield _workflows()
+    yield _shipped()
+
+
+def _system() -> Finding:
+    if sys.platform == "linux":
+        return Finding("system", "good", platform.platform())
+    if sys.platform == "darwin":
+        return Finding(
+            "system", "note", platform.platform(), "pi-marathon is built for macOS, but not yet tried on it."
+        )
+    return Finding("system", "bad", platform.platform(), "Run it on Linux or macOS.")
+
+
+def _terminal() -> Finding:
+    if not interactive():
+        return Finding("terminal", "note", "none: gates are printed and answered with approve, redo, answer")
+    return Finding("terminal", "good", f"TERM={os.environ.get('TERM', '')}, {os.get_terminal_size().columns} columns")
+
+
+def _encoding() -> Finding:
+    found = locale.getpreferredencoding(False)
+    if found.lower().replace("-", "") == "utf8":
+        return Finding("encoding", "good", found)
+    return Finding("encoding", "note", found, "Set a UTF-8 locale, for example: export LANG=C.UTF-8")
+
+
+def _locks() -> Finding:
+    with tempfile.TemporaryFile(dir=".") if os.access(".", os.W_OK) else tempfile.TemporaryFile() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            found = f"flock does not work here: {error.strerror}"
+            return Finding("locks", "bad", found, "Use a local disk for your project.")
+    return Finding("locks", "good", "flock works")
+
+
+def _states() -> Finding:
+    folder = states_folder(os.environ)
+    try:
+        make_private_directory(folder)
+    except MarathonError as error:
+        return Finding("runner states", "bad", str(error), "Set PI_MARATHON_STATES to a folder you can write.")
+    if not os.access(folder, os.W_OK):
+        cure = "Set PI_MARATHON_STATES to another folder."
+        return Finding("runner states", "bad", f"{folder} cannot be written", cure)
+    return Finding("runner states", "good", str(folder))
+
+
+def _workflows() -> Finding:
+    library = _library()
+    if library.refused:
+        refused = f"refused: {', '.join(sorted(library.refused))}"
+        return Finding("workflows", "bad", refused, "See: pi-marathon workflow check")
+    return Finding("workflows", "good", ", ".join(sorted(library.workflows)))
+
+
+def _shipped() -> Finding:
+    missing = [name for name in ("skills", "task-template") if not bundled(name).is_dir()]
+    if missing:
+        return Finding("shipped files", "bad", f"missing: {', '.join(missing)}", "Install pi-marathon again.")
+    return Finding("shipped files", "good", "skills, task-template")
+
+
+def _pi_findings() -> list[Finding]:
+    """pi is one agent of several, so nothing about it is worse than a note."""
+    try:
+        pi = find_pi(os.environ)
+    except MarathonError as error:
+        return [_node(), Finding("pi", "note", str(error), INSTALL)]
+    version = ".".join(map(str, pi.version))
+    settles = "" if pi.settles else " (before 0.80.4: sessions end a little earlier than they should)"
+    found = Finding("pi", "good", f"{version} ({pi.program}){settles}", "" if pi.settles else INSTALL)
+    folder = agent_folder(os.environ)
+    return [
+        *(_node(), found, _login(pi)),
+        _installed("pi's extension", EXTENSION, folder / "extensions" / EXTENSION.name),
+        _installed("pi's skills", bundled("skills/loop/SKILL.md"), folder / "skills" / "loop" / "SKILL.md"),
+    ]
+
+
+def _node() -> Finding:
+    node = shutil.which("node")
+    if node is None:
+        return Finding("node", "note", "not found", NODE)
+    try:
+        version = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=20, check=False).stdout
+        numbers = tuple(int(part) for part in version.strip().lstrip("v").split(".")[:2])
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return Finding("node", "note", f"{node} does not run", NODE)
+    recent = numbers >= (22, 19)
+    return Finding("node", "good" if recent else "note", f"{version.strip()} ({node})", "" if recent else NODE)
+
+
+def _login(pi: Pi) -> Finding:
+    try:
+        check_login(pi, (), os.environ)
+    except MarathonError as error:
+        return Finding("pi's login", "note", str(error), f"{pi.program}, then /login")
+    return Finding("pi's login", "good", "a model can be used")
+
+
+def _installed(name: str, ours: Path, theirs: Path) -> Finding:
+    install = "pi-marathon install"
+    if not theirs.is_file():
+        return Finding(name, "note", "not installed (--task brings what it needs)", f"For every pi session: {install}")
+    if theirs.read_bytes() != ours.read_bytes():
+        return Finding(name, "note", f"{theirs} is another version", install)
+    return Finding(name, "good", str(theirs))

@@ -1,0 +1,335 @@
+"""Commands for a task's instructions and criteria: new, score, check."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import sys
+import tempfile
+import unicodedata
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from marathon._bundled import bundled
+from marathon.cli.arguments import message_text, task_path
+from marathon.cli.directory import TASK_DIRECTORY
+from marathon.cli.in_session import refuse_inside_a_session
+from marathon.core.criteria import in_full, said_in_full
+from marathon.core.events import Sink
+from marathon.core.life import fold
+from marathon.core.records import CheckResult, CriteriaFound
+from marathon.core.score import BEST, MEANING, Score, score
+from marathon.core.text import clean, one_line
+from marathon.errors import DiskFailed, MarathonError, TaskInvalid, WrongUsage
+from marathon.process.signals import Interrupted, Signals
+from marathon.process.terminal import interactive, on_terminal
+from marathon.runner.checks import Checks
+from marathon.runner.verify import check_environment, found_criteria, remember, verdicts_in
+from marathon.show.screen import Screen
+from marathon.store.files import read_regular
+from marathon.store.journal import read_journal
+from marathon.store.task import INSTRUCTIONS, Task, create_task, template_files
+from marathon.store.trusted import Trusted, trusted_folder
+
+SECTIONS = {
+    "goal": "Goal",
+    "scope": "Scope",
+    "constraints": "Constraints",
+    "success": "Success Criteria",
+    "done": "Done",
+}
+HINTS = {
+    "goal": "What should be different when it is done?",
+    "scope": "What is in, what is out? Which files or parts?",
+    "constraints": "What must stay as it is? (may be empty)",
+    "success": "How will you check it?",
+}
+_LONGEST_NAME = 180  # bytes: there is a time before it, and a file system takes 255
+# Where the answer to a question of the score belongs.
+ANSWERS = {"Outcome": "goal", "Scope": "scope", "Constraints": "constraints", "Success": "success", "Done": "done"}
+
+
+@click.command("new")
+@click.argument("title", required=False)
+@click.option("--goal", help="What should be different when it is done. - reads standard input.")
+@click.option("--scope", default="", help="What is in, what is out.")
+@click.option("--constraints", default="", help="What must stay as it is.")
+@click.option("--success", default="", help="How it is checked; a command stands in `backticks`.")
+@click.option("--done", default="", help="What must exist at the end.")
+@click.option("--into", default="docs/tasks", show_default=True, metavar="DIR", help="Where tasks live.")
+def new(title: str | None, into: str, **given: str | None) -> None:
+    """Make a task directory from the template, and say how clear its instructions are.
+
+    On a terminal it asks for what is missing.
+    """
+    name = kebab(title) if title else ""
+    texts = {key: given[key] or "" for key in SECTIONS}
+    if not title or given["goal"] is None:
+        if not interactive():
+            raise WrongUsage('Without a terminal give both: pi-marathon new "TITLE" --goal "TEXT"')
+        title, texts = _ask(title, texts)
+    name = name or kebab(title)
+    texts = {key: message_text(text) if key == "goal" else text.strip() for key, text in texts.items()}
+    texts["success"] = _as_item(texts["success"])
+    files = dict(template_files(bundled("task-template")))
+    template = files[INSTRUCTIONS]
+    if interactive():
+        texts = _clarified(template, title, texts)
+    files[INSTRUCTIONS] = fill(template, title, texts)
+    folder = _free_folder(Path(into), name)
+    try:
+        create_task(folder, files.items())
+    except DiskFailed:
+        click.echo(files[INSTRUCTIONS].decode())  # what was typed is not lost with the folder
+        raise
+    shown = shlex.quote(str(folder))
+    click.echo(f"Made {folder}/{INSTRUCTIONS}. Read it over, then run it:\n  pi-marathon --task {shown}")
+    _tell_score(files[INSTRUCTIONS], shown)
+
+
+def kebab(title: str) -> str:
+    """A folder name out of a title: small letters of any script, without accents, digits and hyphens, nothing else."""
+    name = "-".join(_words(title))[:60].encode()[:_LONGEST_NAME].decode(errors="ignore").strip("-")
+    if not name:
+        raise WrongUsage(f"The title {title[:60]!r} has no letter or digit to make a folder name of.")
+    return name
+
+
+def _words(title: str) -> list[str]:
+    letters = (_plain(each) for each in unicodedata.normalize("NFKC", title))
+    return "".join(letters).lower().split()
+
+
+def _plain(letter: str) -> str:
+    """A Latin letter without its accents, any other as it is, a space for what is no part of a word."""
+    base = unicodedata.normalize("NFD", letter)[0]
+    if base.isascii() and base.isalnum():
+        return base
+    return letter if letter.isalnum() or unicodedata.category(letter)[0] == "M" else " "
+
+
+def fill(template: bytes, title: str, texts: Mapping[str, str]) -> bytes:
+    """The template with its title, and each section's text below its heading in place of the hint."""
+    text = re.sub(r"^# .*$", lambda _: f"# {' '.join(title.split())}", template.decode(), count=1, flags=re.M)
+    # From the end on, so that a heading in somebody's text is never taken for the template's.
+    for key, heading in reversed(SECTIONS.items()):
+        body = texts.get(key)
+        section = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", text, flags=re.M | re.S)
+        if body and section:
+            text = f"{text[: section.start(1)]}\n{body}\n\n{text[section.end(1) :]}"
+        elif body:
+            text = f"{text.rstrip()}\n\n## {heading}\n\n{body}\n"
+    return (text.rstrip() + "\n").encode("utf-8", "replace")
+
+
+def _as_item(text: str) -> str:
+    """Criteria are a list: a plain line becomes an item of it, what has a form of its own keeps it."""
+    plain = text and "\n" not in text and not re.match(r"[-*+>#|]\s|\d+[.)]\s", text)
+    return f"- {text}" if plain else text
+
+
+def _free_folder(into: Path, name: str) -> Path:
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    number = 1
+    while (folder := into / (f"{stamp}-{name}" + (f"-{number}" if number > 1 else ""))).exists():
+        number += 1
+    return folder
+
+
+def _ask(title: str | None, texts: dict[str, str]) -> tuple[str, dict[str, str]]:
+    title = title or _answer("Title:", _names_it)
+    asked = dict(texts)
+    for key, hint in HINTS.items():
+        if not texts[key]:
+            asked[key] = _answer(f"{SECTIONS[key]}: {hint}", _goal if key == "goal" else None)
+    return title, asked
+
+
+def _clarified(template: bytes, title: str, texts: dict[str, str]) -> dict[str, str]:
+    """The texts with what more the human says, asked question by question until it is enough to begin with."""
+    rating = score(fill(template, title, texts).decode())
+    if rating.shape == "clarify":
+        click.echo(f"So far that is {rating.total} of {BEST} points. Each question may be left empty.")
+    for point in rating.worst_first:
+        if score(fill(template, title, texts).decode()).shape != "clarify":
+            break
+        if point.missing:
+            key = ANSWERS[point.question]
+            more = _answer(f"{SECTIONS[key]}: {point.missing}").strip()
+            more = _as_item(more) if key == "success" else more
+            texts = {**texts, key: f"{texts[key]}\n\n{more}".strip()}
+    return texts
+
+
+def _names_it(text: str) -> bool | str:
+    return bool(_words(text)) or "It needs a word or a number: the folder is named after it."
+
+
+def _goal(text: str) -> bool | str:
+    return bool(text.strip()) or "Without a goal there is nothing to do: say it in a sentence."
+
+
+def _answer(question: str, wanted: Callable[[str], bool | str] | None = None) -> str:
+    """`wanted` says True, or what is wrong with it."""
+    import questionary
+
+    try:
+        return str(questionary.text(question, validate=wanted).unsafe_ask())
+    except KeyboardInterrupt:
+        click.echo("No task was made.")
+        raise
+
+
+def _tell_score(instructions: bytes, shown: str) -> None:
+    rating = score(instructions.decode())
+    click.echo("\n".join(summary(rating)))
+    if rating.shape == "clarify":
+        click.echo("\n".join(["What to add:", *missing(rating)]))
+    if rating.missing:
+        click.echo(f"More about that: pi-marathon score {shown}")
+
+
+LONGEST = 1 << 20
+
+
+@click.command("score")
+@click.argument("directory", metavar="DIR", type=TASK_DIRECTORY)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def score_instructions(directory: str, as_json: bool) -> None:
+    """How well the instructions in DIR say what to do: five questions, 0 to 2 points each, and what to add.
+
+    8 and more: the agent can be left alone. 5 to 7: a look after every session. Below 5: say more first.
+    """
+    shown = task_path(directory)
+    rating = score(said_in_full(Task.look(shown).criteria_texts()[0], _instructions(shown)))
+    if as_json:
+        click.echo(json.dumps(_as_json(shown, rating), indent=2))
+    else:
+        click.echo("\n".join([*table(rating), "", *summary(rating), *_advice(shown, rating)]))
+
+
+def table(rating: Score) -> list[str]:
+    """A line for each question."""
+    return [f"{point.question:12} {point.points}/2  {one_line(point.reason)}" for point in rating.points]
+
+
+def summary(rating: Score) -> list[str]:
+    """The total, and what follows from it."""
+    return [f"{rating.total} of {BEST}: {rating.shape}. {MEANING[rating.shape]}"]
+
+
+def missing(rating: Score) -> list[str]:
+    return [f"  {one_line(text)}" for text in rating.missing]
+
+
+def _advice(shown: Path, rating: Score) -> list[str]:
+    if not rating.missing:
+        return []
+    return ["", f"What to add to {clean(shlex.quote(str(shown / INSTRUCTIONS)))}:", *missing(rating)]
+
+
+def _as_json(shown: Path, rating: Score) -> dict[str, object]:
+    return {
+        "task": str(shown),
+        "total": rating.total,
+        "of": BEST,
+        "shape": rating.shape,
+        "points": [asdict(point) for point in rating.points],
+        "missing": rating.missing,
+    }
+
+
+def _instructions(shown: Path) -> str:
+    """What a task's instructions say; a file that would have to be looked for elsewhere is not its own."""
+    folder = Task.look(shown).folder
+    try:
+        path = (folder / INSTRUCTIONS).resolve()
+        data = read_regular(path, LONGEST) if path.is_relative_to(folder) else None
+    except (OSError, RuntimeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise TaskInvalid(f"{shown / INSTRUCTIONS} cannot be read: {reason}.") from error
+    if data is None:
+        raise TaskInvalid(f"{shown} has no {INSTRUCTIONS} of its own. Write what is to be done into it.")
+    return data[:LONGEST].decode("utf-8", "replace")
+
+
+NOT_MET, WAITS_FOR_HUMAN = 1, 3
+
+
+class NotAgreed(MarathonError):
+    exit_code = WAITS_FOR_HUMAN
+
+
+@click.command("check")
+@click.argument("directory", metavar="DIR", type=TASK_DIRECTORY)
+@click.option("--trust", is_flag=True, help="Agree to the commands as they are now, without being asked.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of lines.")
+@click.pass_context
+def check(ctx: click.Context, directory: str, trust: bool, as_json: bool) -> None:
+    """Run the checks of a task as the runner does before it believes that it is done.
+
+    Exit 0: every criterion is met; 1: not; 3: nobody agreed to the commands yet. Changes nothing in the task.
+    """
+    shown = task_path(directory)
+    task, project = Task.look(shown), Path.cwd()
+    refuse_inside_a_session(task, "check")
+    agreed = Trusted(trusted_folder(os.environ))
+    found = found_criteria(task, project, fold(read_journal(task.journal_path)).agreed, agreed)
+    if found.problem:
+        raise TaskInvalid(f"The success criteria of {shown} cannot be read: {found.problem}. Mend the file.")
+    if not found.criteria:
+        raise TaskInvalid(f"{shown} names no success criteria. Add a list '## Success Criteria' to instructions.md.")
+    for name in found.lost:
+        click.echo(f"It was a criterion before and is not there, or not the same, any more: {one_line(name)}", err=True)
+    _make_sure(found, agreed, project, trust=trust, may_ask=interactive() and not as_json)
+    screen = Screen(sys.stderr if as_json else sys.stdout, live=on_terminal() and not as_json, notify=False)
+    logs = Path(tempfile.mkdtemp(prefix="pi-marathon-check-"))
+    results = _run(task, project, found, logs, screen)
+    screen.close()
+    _tell(results, logs, as_json=as_json)
+    ctx.exit(0 if all(result.met for result in results) else NOT_MET)
+
+
+def _make_sure(found: CriteriaFound, agreed: Trusted, project: Path, *, trust: bool, may_ask: bool) -> None:
+    """Only what a human agreed to is run."""
+    commands = [each for each in found.criteria if each.command]
+    if not commands or agreed.has(found.digest):
+        return
+    if not trust:
+        listed = "\n".join(f"  {in_full(each)}" for each in commands)
+        if not may_ask:
+            raise NotAgreed(f"Nobody agreed to these commands yet; nothing was run:\n{listed}\nIf you do: add --trust.")
+        click.echo(f"These commands out of the task's files will be run here:\n{listed}")
+        if not click.confirm("Run exactly these, now and whenever the task is checked?", default=False):
+            raise NotAgreed("Nothing was run.")
+    remember(agreed, found, project)
+
+
+def _run(task: Task, project: Path, found: CriteriaFound, logs: Path, emit: Sink) -> list[CheckResult]:
+    with Signals() as signals:
+        checks = Checks(project, logs, check_environment(task, f"check-{os.getpid()}"), signals, emit)
+        try:
+            return checks.run(found.criteria, verdicts_in(task)) or []
+        except Interrupted as end:
+            raise click.exceptions.Exit(128 + end.signum) from end
+
+
+def _tell(results: list[CheckResult], logs: Path, *, as_json: bool) -> None:
+    met = sum(result.met for result in results)
+    if as_json:
+        facts: dict[str, Any] = {"met": met == len(results), "results": [asdict(each) for each in results]}
+        click.echo(json.dumps({**facts, "logs": str(logs)}))
+        return
+    for result in results:
+        if not result.met and result.tail:
+            click.echo(
+                f"\n{one_line(result.name, 120)}:\n" + "\n".join(f"  {line}" for line in result.tail.splitlines())
+            )
+    click.echo(f"\n{met} of {len(results)} criteria are met. The whole output: {logs}")
