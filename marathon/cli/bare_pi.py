@@ -14,7 +14,8 @@ from marathon.process.child import Command, StartFailed, run
 from marathon.process.signals import Signals
 from marathon.process.terminal import interactive
 from marathon.runner.opening import new_runner_id
-from marathon.store.agent_channel import AgentChannel, states_folder
+from marathon.store.agent_channel import AgentChannel
+from marathon.store.places import states_folder
 
 SIGNALLED = 128
 
@@ -26,7 +27,7 @@ def start_pi(options: Mapping[str, Any], agent_args: tuple[str, ...]) -> int:
     pi = find_pi(os.environ)
     check_login(pi, agent_args, os.environ)
     runner = new_runner_id()
-    mailbox = AgentChannel(states_folder(os.environ), runner)
+    mailbox = AgentChannel(states_folder(), runner)
     mailbox.write({"runnerId": runner, "taskDir": None, "cwd": str(Path.cwd()), "pid": os.getpid()})
     try:
         exit_code = _run(pi.program, agent_args, runner)

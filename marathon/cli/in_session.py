@@ -6,8 +6,9 @@ import os
 
 from marathon.errors import WrongUsage
 from marathon.process.tree import look
-from marathon.store.agent_channel import AgentChannel, states_folder
+from marathon.store.agent_channel import AgentChannel
 from marathon.store.lock import holder_of
+from marathon.store.places import states_folder
 from marathon.store.task import Task
 
 
@@ -15,7 +16,7 @@ def my_channel() -> AgentChannel:
     runner = os.environ.get("MARATHON_RUNNER_ID")
     if not runner:
         raise WrongUsage("This is for agents inside a marathon's session; there is none here.")
-    mailbox = AgentChannel(states_folder(os.environ), runner)
+    mailbox = AgentChannel(states_folder(), runner)
     if not mailbox.read():
         raise WrongUsage("The runner of this session is gone; nothing was recorded.")
     return mailbox

@@ -270,4 +270,4 @@ def _use_settings() -> None:
     """Flag > environment > project file > user file > default: click does the rest with its default map."""
     from marathon.cli.settings import load_settings
 
-    cli.context_settings["default_map"] = load_settings(os.getcwd(), os.environ)
+    cli.context_settings["default_map"] = load_settings(os.getcwd())

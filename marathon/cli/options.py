@@ -53,7 +53,7 @@ def read_order(options: Mapping[str, Any], agent_args: tuple[str, ...]) -> Order
     if not options["here"]:
         _check_place(task)
     agent.check()
-    definitions = load_workflows(Path.cwd(), os.environ).workflows
+    definitions = load_workflows(Path.cwd()).workflows
     if not task.journal_path.exists():  # a task that has begun keeps its own
         check_workflow(definitions, options["workflow"])
     resume = _resume_command(options, agent_args)

@@ -33,11 +33,12 @@ from marathon.runner.stops import Stops
 from marathon.runner.verify import Verifier
 from marathon.show.report import as_json, as_markdown
 from marathon.show.screen import Screen
-from marathon.store.agent_channel import AgentChannel, states_folder, sweep
+from marathon.store.agent_channel import AgentChannel, sweep
 from marathon.store.events import EventLog
 from marathon.store.journal import read_journal
+from marathon.store.places import states_folder, trusted_folder
 from marathon.store.task import Task
-from marathon.store.trusted import Trusted, trusted_folder
+from marathon.store.trusted import Trusted
 from marathon.surfaces.terminal import GateSurface, ShellSurface, TerminalSurface
 
 
@@ -76,7 +77,7 @@ def _run_order(order: Order) -> int:
 
 def _marathon(order: Order, signals: Signals, emit: Sink, cleanup: contextlib.ExitStack) -> int:
     """Take the task, bring its journal up to date, and run."""
-    task, runner_id, states = order.task, new_runner_id(), states_folder(os.environ)
+    task, runner_id, states = order.task, new_runner_id(), states_folder()
     lock = lock_task(task, order.shown, runner_id, order.resume, emit)
     cleanup.callback(lock.release)
     cleanup.callback(lambda: sweep(states, time.time()))
@@ -115,7 +116,7 @@ def _marathon(order: Order, signals: Signals, emit: Sink, cleanup: contextlib.Ex
         keep_events=order.keep_events,
     )
     desk: GateSurface = TerminalSurface(signals, task.own / "draft.md") if asked else ShellSurface(emit)
-    verifier = Verifier(shop, ledger, Trusted(trusted_folder(os.environ)), order.shape)
+    verifier = Verifier(shop, ledger, Trusted(trusted_folder()), order.shape)
     verifier.look()
     if order.trust:
         verifier.agree()

@@ -2,59 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from pydantic import BaseModel, ConfigDict
+
+from marathon.core.validation import Invalid, read
 from marathon.errors import WrongUsage
-
-KNOWN: dict[str, type] = {
-    "agent": str,
-    "mode": str,
-    "workflow": str,
-    "auto_approve": bool,
-    "shape": str,
-    "max_iterations": int,
-    "max_time": str,
-    "max_cost": float,
-    "max_tokens": int,
-    "reflect_every": int,
-    "breakers": list,
-    "session_timeout": str,
-    "retries": int,
-    "retry_wait": str,
-    "keep_events": int,
-    "notify": bool,
-}
-# What a repository must not decide for whoever checks it out.
-NOT_FOR_PROJECTS = {"auto_approve", "shape"}
+from marathon.store.places import config_folder
 
 
-def load_settings(project: str, environ: Mapping[str, str]) -> dict[str, Any]:
+class ProjectSettings(BaseModel):
+    """What a repository may set for everyone who checks it out. What is not set is left to the options."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    agent: str = ""
+    mode: Literal["tui", "stream"] = "tui"
+    workflow: str = ""
+    max_iterations: int = 0
+    max_time: str = ""
+    max_cost: float = 0
+    max_tokens: int = 0
+    reflect_every: int = 0
+    breakers: list[str] = []
+    session_timeout: str = ""
+    retries: int = 0
+    retry_wait: str = ""
+    keep_events: int = 0
+    notify: bool = True
+
+
+class UserSettings(ProjectSettings):
+    """What only the user may set."""
+
+    auto_approve: bool = False
+    shape: Literal["tool", "colleague"] = "tool"
+
+
+def load_settings(project: str) -> dict[str, Any]:
     """The settings of both files; an unknown or ill-typed one is named, not ignored."""
-    home = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME") or "~").expanduser() / ".config")
-    user = _read(Path(home) / "pi-marathon" / "config.toml", KNOWN)
-    allowed = {name: kind for name, kind in KNOWN.items() if name not in NOT_FOR_PROJECTS}
-    return {**user, **_read(Path(project) / ".marathon" / "config.toml", allowed)}
+    user = _read(config_folder() / "config.toml", UserSettings)
+    return {**user, **_read(Path(project) / ".marathon" / "config.toml", ProjectSettings)}
 
 
-def _read(path: Path, known: Mapping[str, type]) -> dict[str, Any]:
+def _read(path: Path, kind: type[ProjectSettings]) -> dict[str, Any]:
     if not path.is_file():
         return {}
-    import tomllib
-
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise WrongUsage(f"{path} cannot be read: {error}. Mend or remove it.") from error
-    settings = {}
-    for name, value in raw.items():
-        key = name.replace("-", "_")
-        if key not in known:
-            raise WrongUsage(f"{path}: {name!r} cannot be set here. Known: {', '.join(sorted(known))}.")
-        if type(value) is int and known[key] is float:
-            value = float(value)
-        if type(value) is not known[key]:
-            raise WrongUsage(f"{path}: {name} must be a {known[key].__name__}.")
-        settings[key] = value
-    return settings
+        raise WrongUsage(f"{path} cannot be read: {error}. Fix or remove it.") from error
+    try:
+        settings = read(kind, {name.replace("-", "_"): value for name, value in raw.items()})
+    except Invalid as error:
+        known = ", ".join(sorted(kind.model_fields))
+        raise WrongUsage(f"{path}: {error}. What can be set here: {known}.") from error
+    return settings.model_dump(exclude_unset=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -54,7 +53,7 @@ def status_of(
 ) -> Status:
     """What a journal amounts to, in the words of `status`."""
     messages = task.inbox.messages()
-    workflows = load_workflows(Path.cwd(), os.environ).workflows
+    workflows = load_workflows(Path.cwd()).workflows
     gate = progress.gate
     verdict = _verdict_on(gate, messages)
     condition, waits = _condition(progress, verdict, bool(runner)), waits_for(progress, moment())

@@ -7,7 +7,7 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,6 @@ from marathon.store.files import disk_errors, make_private_directory, overwrite,
 MAX_BYTES = 4 * 1024 * 1024
 STALE_AFTER = 24 * 3600.0
 _RUNNER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
-
-
-def states_folder(environ: Mapping[str, str]) -> Path:
-    """~/.pi/marathon-states, or where PI_MARATHON_STATES says."""
-    chosen = environ.get("PI_MARATHON_STATES")
-    return Path(chosen) if chosen else Path(environ.get("HOME") or "~").expanduser() / ".pi" / "marathon-states"
 
 
 class AgentChannel:

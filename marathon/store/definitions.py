@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from marathon.core.courses.workflow import Workflow, WorkflowInvalid, parse_workflow, validate
+from marathon.store.places import config_folder
 
 BUILT_IN = Path(__file__).parent.parent / "workflows"
 MAX_BYTES = 1024 * 1024
@@ -22,19 +22,13 @@ class Library(NamedTuple):
     sources: dict[str, str]
 
 
-def config_home(environ: Mapping[str, str]) -> Path:
-    """The user's configuration folder (XDG)."""
-    base = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME") or "~").expanduser() / ".config")
-    return Path(base) / "pi-marathon"
-
-
-def load_workflows(project: Path, environ: Mapping[str, str]) -> Library:
+def load_workflows(project: Path) -> Library:
     found: dict[str, Workflow] = {}
     refused: dict[str, str] = {}
     sources: dict[str, str] = {}
     places = {
         "built-in": BUILT_IN,
-        "user": config_home(environ) / "workflows",
+        "user": config_folder() / "workflows",
         "project": project / ".marathon" / "workflows",
     }
     for source, folder in places.items():

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from marathon.core.hook import as_object
 from marathon.errors import DiskFailed
-from marathon.store.agent_channel import states_folder
 from marathon.store.files import make_private_directory, read_regular, write_atomic
+from marathon.store.places import states_folder
 
 MAX_BYTES = 1024 * 1024
 TAIL = 1024 * 1024

@@ -27,8 +27,3 @@ class Trusted:
         if not self.has(digest):
             make_private_directory(self._folder)
             write_atomic(self._folder / f"{digest}.json", (json.dumps(facts, indent=2) + "\n").encode())
-
-
-def trusted_folder(environ: Mapping[str, str]) -> Path:
-    home = environ.get("XDG_STATE_HOME") or str(Path(environ.get("HOME") or "~").expanduser() / ".local" / "state")
-    return Path(home) / "pi-marathon" / "agreed"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from marathon.agents.pi.find import Pi, agent_folder, check_login, find_pi
+from marathon.agents.pi.find import Pi, check_login, find_pi
 from marathon.errors import AgentUnavailable
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -168,18 +168,3 @@ def test_a_key_given_with_the_arguments_is_taken_at_its_word(tmp_path: Path) -> 
 @pytest.mark.parametrize("body", ["echo 'provider model context'; echo 'lab scripted 128K'", "exit 1", "true"])
 def test_whatever_else_it_says_is_not_our_business(tmp_path: Path, body: str) -> None:
     logged_in(tmp_path, body)
-
-
-# Its own folder
-
-
-@pytest.mark.parametrize(
-    ("environ", "folder"),
-    [
-        ({"HOME": "/home/a"}, "/home/a/.pi/agent"),
-        ({"HOME": "/home/a", "PI_CODING_AGENT_DIR": "/elsewhere"}, "/elsewhere"),
-        ({"HOME": "/home/a", "PI_CODING_AGENT_DIR": ""}, "/home/a/.pi/agent"),
-    ],
-)
-def test_where_pi_keeps_its_own(environ: dict[str, str], folder: str) -> None:
-    assert agent_folder(environ) == Path(folder)

@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from marathon.core.courses.workflow import (
+    MOST_LEVELS,
+    MOST_PHASES,
     Position,
     Segment,
+    Workflow,
     WorkflowInvalid,
     advance,
     breadcrumb,
@@ -18,9 +21,9 @@ from marathon.core.courses.workflow import (
     enter,
     locate,
     loop,
-    parse_position,
     parse_workflow,
     places,
+    recorded_path,
     validate,
 )
 from marathon.store.definitions import load_workflows
@@ -215,6 +218,14 @@ def toml(name: str, brief: str = 'brief = "Do it."') -> str:
     return TOML.format(name=name, brief=brief)
 
 
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    return tmp_path / "home"
+
+
+@pytest.mark.usefixtures("home")
 def test_refused_definitions_on_disk_leave_the_others_usable(tmp_path: Path) -> None:
     folder = tmp_path / ".marathon" / "workflows"
     (tmp_path / "secret.md").write_text("not for the agent")
@@ -227,7 +238,7 @@ def test_refused_definitions_on_disk_leave_the_others_usable(tmp_path: Path) -> 
     write_workflow(folder, "twice", toml("Twice") + toml("Twice").partition("\n")[2])
     write_workflow(folder, "broken", "name = ")
     write_workflow(folder, "follower", 'name = "F"\n[[phases]]\nworkflow = "outside"\n')
-    found = load_workflows(tmp_path, {"HOME": str(tmp_path / "home")})
+    found = load_workflows(tmp_path)
     assert set(found.workflows) == {"good", "rpi"}
     assert places(found.workflows, "good")[0][1].brief == "The brief."
     assert set(found.refused) == {"outside", "linked", "absent", "twice", "broken", "follower"}
@@ -241,23 +252,23 @@ def test_refused_definitions_on_disk_leave_the_others_usable(tmp_path: Path) -> 
 # Vector 8
 
 
-def test_the_project_wins_over_the_user_and_the_user_over_the_built_in(tmp_path: Path) -> None:
-    project, home = tmp_path / "project", tmp_path / "home"
+def test_the_project_wins_over_the_user_and_the_user_over_the_built_in(tmp_path: Path, home: Path) -> None:
+    project = tmp_path / "project"
     users = home / ".config" / "pi-marathon" / "workflows"
-    environ = {"HOME": str(home)}
-    assert load_workflows(project, environ).workflows["rpi"].name == "Marathon"
+    assert load_workflows(project).workflows["rpi"].name == "Marathon"
     write_workflow(users, "rpi", toml("The user's"))
     write_workflow(users, "mine", toml("The user's"))
-    assert load_workflows(project, environ).workflows["rpi"].name == "The user's"
+    assert load_workflows(project).workflows["rpi"].name == "The user's"
     write_workflow(project / ".marathon" / "workflows", "rpi", toml("The project's"))
-    found = load_workflows(project, environ)
+    found = load_workflows(project)
     assert {key: one.name for key, one in found.workflows.items()} == {"rpi": "The project's", "mine": "The user's"}
     assert found.sources == {"rpi": "project", "mine": "user"}
 
 
+@pytest.mark.usefixtures("home")
 def test_a_refused_definition_of_the_project_does_not_uncover_the_one_below_it(tmp_path: Path) -> None:
     write_workflow(tmp_path / ".marathon" / "workflows", "rpi", 'name = "Broken"\n')
-    found = load_workflows(tmp_path, {"HOME": str(tmp_path / "home")})
+    found = load_workflows(tmp_path)
     assert "rpi" not in found.workflows
     assert "rpi" in found.refused
 
@@ -278,43 +289,45 @@ def test_the_breadcrumb_names_every_level_and_counts_below_the_root() -> None:
 # Vector 11
 
 
+def old_record(*path: tuple[str, int], **more: object) -> dict[str, object]:
+    segments = [{"workflowKey": key, "phaseIndex": index} for key, index in path]
+    return {"active": True, "workflowKey": "rpi", "currentPath": segments, "globalStepCount": 2, **more}
+
+
 def test_an_old_record_with_only_an_index_is_a_path_of_one() -> None:
-    assert parse_position({"workflow": "rpi", "phaseIndex": 2}) == at(("rpi", 2), steps=2)
+    assert recorded_path({"workflowKey": "rpi", "currentPhaseIndex": 2, "active": True}) == at(("rpi", 2)).path
 
 
 def test_a_recorded_path_is_read_back() -> None:
-    written = json.loads(json.dumps({"path": at(("release", 1), ("review", 0)).path, "steps": 7}))
-    assert parse_position(written) == at(("release", 1), ("review", 0), steps=7)
+    written = json.loads(json.dumps(old_record(("release", 1), ("review", 0))))
+    assert recorded_path(written) == at(("release", 1), ("review", 0)).path
+
+
+@pytest.mark.parametrize("record", [{}, {"workflowKey": "rpi"}, {"currentPath": "/home"}, {"currentPhaseIndex": 0}])
+def test_what_is_no_such_record_is_left_alone(record: dict[str, Any]) -> None:
+    assert recorded_path(record) is None
 
 
 @pytest.mark.parametrize(
-    "record",
+    "changed",
     [
-        {},
-        {"path": []},
-        {"path": None},
-        {"path": "rpi"},
-        {"path": {"rpi": 0}},
-        {"path": ["rpi"]},
-        {"path": [["rpi"]]},
-        {"path": [["rpi", 0, 1]]},
-        {"path": [["rpi", -1]]},
-        {"path": [["rpi", True]]},
-        {"path": [["rpi", "0"]]},
-        {"path": [["rpi", 0.0]]},
-        {"path": [["", 0]]},
-        {"path": [[None, 0]]},
-        {"path": [["rpi", 0], []]},
-        {"path": [], "workflow": "rpi", "phaseIndex": 0},
-        {"workflow": "rpi"},
-        {"phaseIndex": 0},
-        {"workflow": "rpi", "phaseIndex": -1},
-        {"workflow": "rpi", "phaseIndex": True},
+        *({"currentPath": []}, {"currentPath": None}, {"currentPath": "rpi"}, {"currentPath": {"rpi": 0}}),
+        *({"currentPath": ["rpi"]}, {"currentPath": [["rpi", 0]]}, {"currentPath": [{"workflowKey": "rpi"}]}),
+        *({"currentPath": [{"workflowKey": "rpi", "phaseIndex": bad}]} for bad in (-1, True, "0", 0.5, None)),
+        *({"currentPath": [{"workflowKey": bad, "phaseIndex": 0}]} for bad in ("", None, 3, "../x")),
+        *({"workflowKey": None}, {"workflowKey": ""}, {"currentPath": [], "currentPhaseIndex": 0}),
     ],
+    ids=str,
 )
-def test_an_empty_or_malformed_path_is_refused_not_guessed(record: dict[str, Any]) -> None:
+def test_an_empty_or_malformed_path_is_refused_not_guessed(changed: dict[str, Any]) -> None:
+    with pytest.raises(WorkflowInvalid, match=r"^(currentPath|workflowKey)"):
+        recorded_path({**old_record(("rpi", 0)), **changed})
+
+
+@pytest.mark.parametrize("index", [-1, True, "0", None, 1.5])
+def test_a_malformed_index_is_refused_not_guessed(index: object) -> None:
     with pytest.raises(WorkflowInvalid):
-        parse_position(record)
+        recorded_path({"workflowKey": "rpi", "currentPhaseIndex": index})
 
 
 @pytest.mark.parametrize(
@@ -370,7 +383,13 @@ def test_the_built_in_workflow_is_research_plan_implement_with_two_reviews() -> 
     ]
 
 
-def test_a_definition_that_unfolds_without_end_is_refused_before_anybody_walks_it() -> None:
+def chain(length: int) -> dict[str, Workflow]:
+    """w0 has a phase; each of the others refers to the one before it."""
+    phases = [[PHASE], *([{"workflow": f"w{level - 1}"}] for level in range(1, length))]
+    return library(*(parse_workflow(f"w{level}", {"name": "W", "phases": each}) for level, each in enumerate(phases)))
+
+
+def test_a_definition_that_unfolds_without_end_is_refused_before_anyone_walks_it() -> None:
     leaf = parse_workflow("w0", {"name": "W", "phases": [PHASE]})
     doubled = [
         parse_workflow(f"w{level}", {"name": "W", "phases": [{"workflow": f"w{level - 1}"}] * 2})
@@ -378,4 +397,25 @@ def test_a_definition_that_unfolds_without_end_is_refused_before_anybody_walks_i
     ]
     good, bad = validate({workflow.key: workflow for workflow in [leaf, *doubled]})
     assert len(good) == 9
-    assert {bad["w9"], bad["w39"]} == {"it unfolds into too many phases"}
+    assert bad["w9"] == f"it unfolds into more than {MOST_PHASES} phases"
+    assert bad["w39"] == "it refers to 'w38', which is refused"
+
+
+@pytest.mark.parametrize("length", [500, 1000])
+def test_an_endless_chain_of_references_is_refused_by_name_and_the_others_are_kept(length: int) -> None:
+    other = workflow("other", "a")
+    good, bad = validate({"other": other, **chain(length)})
+    assert good["other"] == other
+    assert len(good) == 1 + MOST_LEVELS
+    assert bad[f"w{MOST_LEVELS}"] == f"its references are more than {MOST_LEVELS} levels deep"
+    assert bad[f"w{length - 1}"] == f"it refers to 'w{length - 2}', which is refused"
+    deepest = f"w{MOST_LEVELS - 1}"
+    assert len(enter(good, deepest).path) == MOST_LEVELS
+    assert [phase.id for _, phase in places(good, deepest)] == ["a"]
+
+
+def test_a_circle_of_hundreds_is_refused_in_a_readable_sentence() -> None:
+    last = workflow("w0", "@w599")
+    good, bad = validate({**chain(600), "w0": last})
+    assert good == {}
+    assert bad["w5"] == "it refers to itself: w5 > w4 > w3 > w2 > w1 > w0 > w599 > w598 > … > w5"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from marathon.errors import WrongUsage
-from marathon.store.agent_channel import MAX_BYTES, STALE_AFTER, AgentChannel, channel_of, states_folder, sweep
+from marathon.store.agent_channel import MAX_BYTES, STALE_AFTER, AgentChannel, channel_of, sweep
 from tests.store.tools import all_at_once, mode_of, umask
 
 BAD_IDS = [
@@ -114,9 +114,3 @@ def test_only_what_the_dead_left_long_ago_is_swept(states: Path) -> None:
     sweep(states, now + STALE_AFTER + 60)
     assert sorted(os.listdir(states)) == ["living.json", "no id.json", "other.txt", "pid-1.json"]
     sweep(states / "none", now)
-
-
-def test_where_it_lies(tmp_path: Path) -> None:
-    assert states_folder({"PI_MARATHON_STATES": "/elsewhere", "HOME": "/h"}) == Path("/elsewhere")
-    assert states_folder({"HOME": "/h"}) == Path("/h/.pi/marathon-states")
-    assert states_folder({"PI_MARATHON_STATES": "", "HOME": "/h"}) == Path("/h/.pi/marathon-states")

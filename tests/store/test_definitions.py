@@ -31,11 +31,13 @@ class Shelf:
         return self.write(source, key, ONE_PHASE.format(name=name, id=id))
 
     def load(self) -> Library:
-        return load_workflows(self.project, {"XDG_CONFIG_HOME": str(self.config), "HOME": "/nowhere"})
+        return load_workflows(self.project)
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shelf:
+    monkeypatch.setenv("HOME", "/nowhere")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     return Shelf(tmp_path)
 
 
@@ -162,7 +164,10 @@ def test_a_brief_outside_of_it_or_unreadable_is_refused(shelf: Shelf, name: str,
     assert "secret" not in library.refused["mine"].replace(name, "")
 
 
-def test_looking_for_workflows_changes_nothing_and_needs_no_folders(tmp_path: Path) -> None:
-    library = load_workflows(tmp_path / "none", {"HOME": str(tmp_path / "home")})
+def test_looking_for_workflows_changes_nothing_and_needs_no_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    library = load_workflows(tmp_path / "none")
     assert sorted(library.workflows) == ["rpi"]
     assert os.listdir(tmp_path) == []

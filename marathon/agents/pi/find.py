@@ -89,9 +89,3 @@ def _ask(program: str, question: str, environ: Mapping[str, str]) -> subprocess.
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise AgentUnavailable(f"{program} does not run: {error}. Try it by hand: {program} {question}") from error
-
-
-def agent_folder(environ: Mapping[str, str]) -> Path:
-    """Where pi keeps its own: PI_CODING_AGENT_DIR, else ~/.pi/agent."""
-    chosen = environ.get("PI_CODING_AGENT_DIR")
-    return Path(chosen) if chosen else Path(environ.get("HOME") or "~").expanduser() / ".pi" / "agent"

@@ -12,10 +12,11 @@ from pathlib import Path
 import click
 
 from marathon._bundled import bundled
-from marathon.agents.pi.find import EXTENSION, PROMPTS, agent_folder
+from marathon.agents.pi.find import EXTENSION, PROMPTS
 from marathon.core.claude import SettingsUnexpected, with_hooks
 from marathon.errors import WrongUsage
 from marathon.store.install import copy_all, files_below, rewrite
+from marathon.store.places import claude_folder, pi_folder
 
 
 @click.command("install")
@@ -37,7 +38,7 @@ def command(claude: bool, project: bool) -> None:
 
 
 def _for_pi(project: bool) -> tuple[Path, list[str]]:
-    home = Path.cwd() / ".pi" if project else agent_folder(os.environ)
+    home = Path.cwd() / ".pi" if project else pi_folder()
     files = [
         (EXTENSION, home / "extensions" / EXTENSION.name),
         *files_below(bundled("skills"), home / "skills"),
@@ -47,7 +48,7 @@ def _for_pi(project: bool) -> tuple[Path, list[str]]:
 
 
 def _for_claude(project: bool) -> tuple[Path, list[str]]:
-    home = Path.cwd() / ".claude" if project else _claude_folder()
+    home = Path.cwd() / ".claude" if project else claude_folder()
     settings, now = home / "settings.json", datetime.now(UTC)
     try:
         written = rewrite(settings, lambda text: with_hooks(text, _program()), now)
@@ -66,12 +67,6 @@ def _for_claude(project: bool) -> tuple[Path, list[str]]:
 def _name_in_claude(skill: str) -> str:
     """Claude Code has a /loop of its own, which a skill of that name would hide."""
     return "marathon-loop" if skill == "loop" else skill
-
-
-def _claude_folder() -> Path:
-    """Where Claude Code keeps its own: CLAUDE_CONFIG_DIR, else ~/.claude."""
-    chosen = os.environ.get("CLAUDE_CONFIG_DIR")
-    return Path(chosen) if chosen else Path(os.environ.get("HOME") or "~").expanduser() / ".claude"
 
 
 def _program() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
@@ -25,7 +24,7 @@ def command(directory: str, phase: str | None, loop_: bool, message: str) -> Non
     """Answer the open gate of DIR: do a phase again."""
     text = message_text(message)
     task, shown, progress, gate = open_gate(directory, "redo")
-    workflows = load_workflows(Path.cwd(), os.environ).workflows
+    workflows = load_workflows(Path.cwd()).workflows
     if loop_:
         try:
             loop(workflows, progress.position)

@@ -21,14 +21,14 @@ from click.shell_completion import get_completion_class
 
 from marathon import __version__
 from marathon._bundled import bundled
-from marathon.agents.pi.find import EXTENSION, INSTALL, Pi, agent_folder, check_login, find_pi
+from marathon.agents.pi.find import EXTENSION, INSTALL, Pi, check_login, find_pi
 from marathon.agents.table import AGENTS
 from marathon.core.courses.workflow import Phase, Workflow
 from marathon.errors import MarathonError, WrongUsage
 from marathon.process.terminal import interactive
-from marathon.store.agent_channel import states_folder
 from marathon.store.definitions import Library, load_workflows
 from marathon.store.files import make_private_directory
+from marathon.store.places import pi_folder, states_folder
 
 SIGNS = {"good": "✓", "note": "•", "bad": "✗"}
 NODE = "pi needs Node 22.19 or newer."
@@ -101,7 +101,7 @@ def _keys(incomplete: str) -> list[str]:
 
 
 def _library() -> Library:
-    return load_workflows(Path.cwd(), os.environ)
+    return load_workflows(Path.cwd())
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ def _locks() -> Finding:
 
 
 def _states() -> Finding:
-    folder = states_folder(os.environ)
+    folder = states_folder()
     try:
         make_private_directory(folder)
     except MarathonError as error:
@@ -214,7 +214,7 @@ def _pi_findings() -> list[Finding]:
     version = ".".join(map(str, pi.version))
     settles = "" if pi.settles else " (before 0.80.4: sessions end a little earlier than they should)"
     found = Finding("pi", "good", f"{version} ({pi.program}){settles}", "" if pi.settles else INSTALL)
-    folder = agent_folder(os.environ)
+    folder = pi_folder()
     return [
         *(_node(), found, _login(pi)),
         _installed("pi's extension", EXTENSION, folder / "extensions" / EXTENSION.name),

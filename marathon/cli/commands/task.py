@@ -35,8 +35,9 @@ from marathon.runner.verify import check_environment, found_criteria, remember, 
 from marathon.show.screen import Screen
 from marathon.store.files import read_regular
 from marathon.store.journal import read_journal
+from marathon.store.places import trusted_folder
 from marathon.store.task import INSTRUCTIONS, Task, create_task, template_files
-from marathon.store.trusted import Trusted, trusted_folder
+from marathon.store.trusted import Trusted
 
 SECTIONS = {
     "goal": "Goal",
@@ -280,7 +281,7 @@ def check(ctx: click.Context, directory: str, trust: bool, as_json: bool) -> Non
     shown = task_path(directory)
     task, project = Task.look(shown), Path.cwd()
     refuse_inside_a_session(task, "check")
-    agreed = Trusted(trusted_folder(os.environ))
+    agreed = Trusted(trusted_folder())
     found = found_criteria(task, project, fold(read_journal(task.journal_path)).agreed, agreed)
     if found.problem:
         raise TaskInvalid(f"The success criteria of {shown} cannot be read: {found.problem}. Mend the file.")

@@ -1,92 +1,91 @@
-"""Workflows: which definitions are sound, and where a task stands in them. A position is a stack, innermost last."""
+"""Workflows: which definitions can be used, and where a task stands in them. A position is a stack, innermost last."""
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
-from marathon.core.shape import Check, Unshaped, build
+from pydantic import AfterValidator, ConfigDict, Discriminator, Field, NonNegativeInt, StrictBool, Tag
+
 from marathon.core.text import clean
+from marathon.core.validation import Invalid, must, read
 
 MOST_PHASES = 500
-_RESERVED_IDS = {"done"}
+MOST_LEVELS = 100
+MOST_NAMES = 8  # of a circle, in a message
 _RESERVED_FILES = {"STATE.json", "instructions.md", "human.md"}
 
 
-def _like(pattern: str, what: str) -> Check:
-    def check(value: str) -> None:
-        if not re.fullmatch(pattern, value):
-            raise ValueError(f"it is not {what}")
-
-    return check
+def _shows_on_one_line(value: str) -> bool:
+    return clean(value) == value and not {"\n", "\t"} & set(value)
 
 
-def _shows_on_one_line(value: str) -> None:
-    if clean(value) != value or "\n" in value or "\t" in value:
-        raise ValueError("it holds control characters")
-
-
-def _is_named(value: str) -> None:
-    if not 0 < len(value) <= 100:
-        raise ValueError("it has to have 1 to 100 characters")
-
-
-def _is_written(value: str) -> None:
-    if not value:
-        raise ValueError("it is empty")
-
-
-Identifier = Annotated[str, _like(r"[a-z0-9][a-z0-9_-]{0,63}", "a name of small letters, digits, - and _")]
-# A plain file name in the task directory; names the runner keeps for itself are refused in Phase below.
-FileName = Annotated[str, _like(r"[A-Za-z0-9][A-Za-z0-9 _.-]{0,99}", "a plain file name")]
-Shown = Annotated[str, _shows_on_one_line]
-Name = Annotated[str, _shows_on_one_line, _is_named]
+Identifier = Annotated[
+    str, must(re.compile(r"[a-z0-9][a-z0-9_-]{0,63}").fullmatch, "it is not a name of small letters, digits, - and _")
+]
+FileName = Annotated[
+    str, must(re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.-]{0,99}").fullmatch, "it is not a plain file name")
+]
+Shown = Annotated[str, must(_shows_on_one_line, "it holds control characters")]
+Name = Annotated[Shown, must(lambda value: 0 < len(value) <= 100, "it has to have 1 to 100 characters")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Phase:
     """One concrete phase: what a session in it is told, reads and leaves behind."""
 
-    id: Identifier
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    id: Annotated[Identifier, must(lambda value: value != "done", "'{}' is reserved")]
     name: Name
     emoji: Shown = ""
-    brief: Annotated[str, _is_written]
+    brief: Annotated[str, Field(min_length=1)]
     reads: tuple[FileName, ...] = ()
-    output: FileName | None = None
-    gate: bool = False
-    repeats: bool = False
-
-    def __post_init__(self) -> None:
-        if self.id in _RESERVED_IDS:
-            raise ValueError(f"the phase id '{self.id}' is reserved")
-        if self.output in _RESERVED_FILES:
-            raise ValueError(f"the output file '{self.output}' is reserved")
+    output: Annotated[FileName, must(lambda value: value not in _RESERVED_FILES, "'{}' is reserved")] | None = None
+    gate: StrictBool = False
+    repeats: StrictBool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
     """A phase that is another workflow."""
 
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
     workflow: Identifier
+
+
+def _entry_tag(raw: Any) -> str:
+    refers = isinstance(raw, Reference) or (isinstance(raw, Mapping) and "workflow" in raw)
+    return "<reference>" if refers else "<phase>"
+
+
+Entry = Annotated[
+    Annotated[Phase, Tag("<phase>")] | Annotated[Reference, Tag("<reference>")], Discriminator(_entry_tag)
+]
+
+
+def _have_different_ids(entries: tuple[Phase | Reference, ...]) -> tuple[Phase | Reference, ...]:
+    ids = [entry.id for entry in entries if isinstance(entry, Phase)]
+    for one in ids:
+        if ids.count(one) > 1:
+            raise ValueError(f"phase id '{one}' is there twice")
+    return entries
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workflow:
     """An ordered list of phases and references under a key."""
 
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
     key: Identifier
     name: Name
-    loopable: bool = True
-    phases: Annotated[tuple[Phase | Reference, ...], _is_written]
-
-    def __post_init__(self) -> None:
-        ids = [entry.id for entry in self.phases if isinstance(entry, Phase)]
-        twice = sorted({one for one in ids if ids.count(one) > 1})
-        if twice:
-            raise ValueError(f"phase id '{twice[0]}' is there twice")
+    loopable: StrictBool = True
+    phases: Annotated[tuple[Entry, ...], Field(min_length=1), AfterValidator(_have_different_ids)]
 
 
 Definitions = Mapping[str, Workflow]
@@ -118,68 +117,76 @@ def parse_workflow(key: str, raw: Mapping[str, Any]) -> Workflow:
     if raw.get("key", key) != key:
         raise WorkflowInvalid(f"key: it has to be '{key}', like its folder")
     try:
-        return build(Workflow, {**raw, "key": key}, strict=True)
-    except Unshaped as error:
+        return read(Workflow, {**raw, "key": key})
+    except Invalid as error:
         raise WorkflowInvalid(str(error)) from error
 
 
 def validate(
     found: Definitions, refused: Mapping[str, str] | None = None
 ) -> tuple[dict[str, Workflow], dict[str, str]]:
-    """Those that can be used, and the refused with the reason: missing references, cycles, whoever refers to them."""
+    """The workflows that can be used, and the refused ones with the reason.
+
+    A workflow is judged after those it refers to. What is never reached this way is in a circle or leads to one.
+    """
+    good: dict[str, Workflow] = {}
     bad = dict(refused or {})
-    good = dict(found)
-    for key in list(good):
-        cycle = _cycle_from(key, found)
-        if cycle:
-            bad[key] = "it refers to itself: " + " > ".join(cycle)
-            del good[key]
-    while True:
-        broken = {
-            key: f"it refers to '{other}', which is " + ("refused" if other in bad else "not there")
-            for key, workflow in good.items()
-            for other in _references(workflow)
-            if other not in good
-        }
-        broken |= {key: "it unfolds into too many phases" for key in good if _size(key, good) > MOST_PHASES}
-        if not broken:
-            return good, bad
-        bad.update(broken)
-        good = {key: workflow for key, workflow in good.items() if key not in broken}
+    sizes: dict[str, tuple[int, int]] = {}
+    left = dict(found)
+    while left:
+        ready = [key for key in left if not any(other in left for other in _references(left[key]))]
+        for key in ready:
+            workflow = left.pop(key)
+            reason = _reason_against(workflow, good, bad, sizes)
+            if reason:
+                bad[key] = reason
+            else:
+                good[key] = workflow
+        if not ready:
+            circles = {key: way for key in left if (way := _way_back(key, left))}
+            bad |= {key: f"it refers to itself: {way}" for key, way in circles.items()}
+            left = {key: workflow for key, workflow in left.items() if key not in circles}
+    return good, bad
 
 
-def _size(key: str, found: Definitions) -> int:
-    """How many concrete phases lie below a workflow; references to a few levels of doubling are quickly a million."""
-    counted: dict[str, int] = {}
-
-    def count(name: str) -> int:
-        if name not in counted:
-            counted[name] = sum(
-                count(entry.workflow) if isinstance(entry, Reference) else 1
-                for entry in (found[name].phases if name in found else ())
-            )
-        return counted[name]
-
-    return count(key)
+def _references(workflow: Workflow) -> list[str]:
+    return [entry.workflow for entry in workflow.phases if isinstance(entry, Reference)]
 
 
-def _references(workflow: Workflow) -> Iterator[str]:
-    return (entry.workflow for entry in workflow.phases if isinstance(entry, Reference))
+def _reason_against(
+    workflow: Workflow, good: Definitions, bad: Mapping[str, str], sizes: dict[str, tuple[int, int]]
+) -> str:
+    """Why a workflow is refused, or nothing; then its size is noted: concrete phases and levels, all told."""
+    below = _references(workflow)
+    for other in below:
+        if other not in good:
+            return f"it refers to '{other}', which is " + ("refused" if other in bad else "not there")
+    phases = len(workflow.phases) - len(below) + sum(sizes[other][0] for other in below)
+    levels = 1 + max((sizes[other][1] for other in below), default=0)
+    if phases > MOST_PHASES:
+        return f"it unfolds into more than {MOST_PHASES} phases"
+    if levels > MOST_LEVELS:
+        return f"its references are more than {MOST_LEVELS} levels deep"
+    sizes[workflow.key] = phases, levels
+    return ""
 
 
-def _cycle_from(start: str, found: Definitions) -> list[str]:
-    """The way from start back to start, or an empty list."""
-    stack = [[start]]
-    seen: set[str] = set()
-    while stack:
-        way = stack.pop()
-        for other in _references(found[way[-1]]) if way[-1] in found else ():
-            if other == start:
-                return [*way, start]
-            if other not in seen:
-                seen.add(other)
-                stack.append([*way, other])
-    return []
+def _way_back(start: str, found: Definitions) -> str:
+    """The names on the shortest way from start back to start, or nothing."""
+    came_from: dict[str, str] = {}
+    ahead = [start]
+    for here in ahead:
+        for other in _references(found[here]):
+            if other in found and other not in came_from:
+                came_from[other] = here
+                ahead.append(other)
+    if start not in came_from:
+        return ""
+    way = [start, came_from[start]]
+    while way[-1] != start:
+        way.append(came_from[way[-1]])
+    names = way[::-1]
+    return " > ".join(names if len(names) <= MOST_NAMES else [*names[:MOST_NAMES], "…", start])
 
 
 def enter(definitions: Definitions, key: str) -> Position:
@@ -251,25 +258,31 @@ def breadcrumb(definitions: Definitions, position: Position) -> str:
     return " > ".join(parts)
 
 
-def parse_position(record: Mapping[str, Any]) -> Position:
-    """A position as recorded; an old record with only a phase index is a path of one. Nothing is guessed."""
-    raw = record.get("path")
-    if raw is None and _is_index(record.get("phaseIndex")) and isinstance(record.get("workflow"), str):
-        raw = [[record["workflow"], record["phaseIndex"]]]
-    if not isinstance(raw, list | tuple) or not raw:
-        raise WorkflowInvalid("the recorded position has no path")
-    for segment in raw:
-        if not isinstance(segment, list | tuple) or len(segment) != 2:
-            raise WorkflowInvalid("the recorded position is malformed")
-        if not isinstance(segment[0], str) or not re.match(r"^[a-z0-9]", segment[0]) or not _is_index(segment[1]):
-            raise WorkflowInvalid("the recorded position is malformed")
-    path = tuple(Segment(*segment) for segment in raw)
-    steps: Any = record.get("steps")
-    return Position(path, int(steps) if _is_index(steps) else path[0].place)
+@dataclass(frozen=True)
+class _OldSegment:
+    workflowKey: Identifier
+    phaseIndex: Annotated[NonNegativeInt, Field(strict=True)]
 
 
-def _is_index(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+@dataclass(frozen=True)
+class _OldRecord:
+    workflowKey: Identifier
+    currentPath: Annotated[tuple[_OldSegment, ...], Field(min_length=1)]
+
+
+def recorded_path(record: Mapping[str, Any]) -> Path | None:
+    """The path in a state of pi-workflows, whose oldest form has only an index; None where it is no such state.
+
+    A malformed one is refused, not guessed.
+    """
+    if "workflowKey" not in record or not {"currentPath", "currentPhaseIndex"} & record.keys():
+        return None
+    index = {"workflowKey": record["workflowKey"], "phaseIndex": record.get("currentPhaseIndex")}
+    try:
+        old = read(_OldRecord, {"currentPath": [index], **record})
+    except Invalid as error:
+        raise WorkflowInvalid(str(error)) from error
+    return tuple(Segment(segment.workflowKey, segment.phaseIndex) for segment in old.currentPath)
 
 
 def _workflow(definitions: Definitions, key: str) -> Workflow:

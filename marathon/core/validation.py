@@ -1,0 +1,73 @@
+"""Reads values from files into dataclasses with pydantic, and says in plain words what is wrong: `field: reason`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from pydantic import AfterValidator, TypeAdapter, ValidationError
+
+T = TypeVar("T")
+
+# What pydantic calls a mistake, and what we call it. Our own checks (value_error) speak for themselves.
+_REASONS = {
+    "missing": "it is missing",
+    "extra_forbidden": "there is no such setting",
+    "unexpected_keyword_argument": "there is no such setting",
+    "string_type": "it is not text",
+    "string_unicode": "it is not valid text",
+    "bool_type": "it is not true or false",
+    "int_type": "it is not a whole number",
+    "float_type": "it is not a number",
+    "finite_number": "it is not a finite number",
+    "list_type": "it is not a list",
+    "tuple_type": "it is not a list",
+    "dict_type": "it is not a table",
+    "dataclass_type": "it is not a table",
+    "model_type": "it is not a table",
+    "too_short": "it is empty",
+    "string_too_short": "it is empty",
+    "literal_error": "it is not {expected}",
+    "greater_than_equal": "it is less than {ge}",
+    "less_than_equal": "it is more than {le}",
+    "value_error": "{error}",
+}
+
+
+class Invalid(ValueError):
+    """A value cannot be used; str() is `field: reason`, or the reason alone where it is about the whole."""
+
+
+def read(kind: type[T], value: object) -> T:
+    """An instance of a dataclass (or another kind pydantic knows) from a table; Invalid names the first mistake."""
+    try:
+        found: T = _adapter(cast("Any", kind)).validate_python(value)
+        return found
+    except ValidationError as error:
+        raise Invalid(first_mistake(error)) from None
+
+
+def must(hold: Callable[[Any], object], otherwise: str) -> AfterValidator:
+    """For Annotated: refuses a value for which `hold` is not true; `{}` in the reason is the value."""
+
+    def check(value: T) -> T:
+        if not hold(value):
+            raise ValueError(otherwise.format(value))
+        return value
+
+    return AfterValidator(check)
+
+
+def first_mistake(error: ValidationError) -> str:
+    """`phases.1.id: it is not text`. A part of the way in <angles> is a tag of a union, which no file contains."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    way = ".".join(str(part) for part in first["loc"] if not str(part).startswith("<"))
+    template = _REASONS.get(first["type"])
+    reason = template.format_map(first.get("ctx", {})) if template else first["msg"].lower()
+    return f"{way}: {reason}" if way else reason
+
+
+@functools.cache  # building one takes longer than using it
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)

@@ -1,0 +1,41 @@
+"""Where files outside of the project lie: our settings and state, and the folders of pi and Claude Code."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import platformdirs
+
+_NAME = "pi-marathon"
+
+
+def config_folder() -> Path:
+    """Our settings and the user's workflows: ~/.config/pi-marathon, or as XDG_CONFIG_HOME says."""
+    return platformdirs.user_config_path(_NAME)
+
+
+def trusted_folder() -> Path:
+    """What the human agreed to run: ~/.local/state/pi-marathon/agreed, or as XDG_STATE_HOME says."""
+    return platformdirs.user_state_path(_NAME) / "agreed"
+
+
+def states_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """The runner state files: PI_MARATHON_STATES, else ~/.pi/marathon-states."""
+    return _chosen_or_home(environ, "PI_MARATHON_STATES", ".pi/marathon-states")
+
+
+def pi_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """pi's own folder: PI_CODING_AGENT_DIR, else ~/.pi/agent."""
+    return _chosen_or_home(environ, "PI_CODING_AGENT_DIR", ".pi/agent")
+
+
+def claude_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Claude Code's own folder: CLAUDE_CONFIG_DIR, else ~/.claude."""
+    return _chosen_or_home(environ, "CLAUDE_CONFIG_DIR", ".claude")
+
+
+def _chosen_or_home(environ: Mapping[str, str], variable: str, below_home: str) -> Path:
+    chosen = environ.get(variable)
+    return Path(chosen) if chosen else Path(environ.get("HOME") or "~").expanduser() / below_home
