@@ -1,45 +1,45 @@
-"""pi-marathon without a task: pi under the runner; /marathon-loop DIR inside it chooses the task."""
+"""pi-marathon without a task starts pi. /marathon-loop DIR inside it chooses the task."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from marathon.agents.pi.find import EXTENSION, check_login, find_pi
+from marathon.cli.options import CommandLine
 from marathon.cli.run import run_task
+from marathon.cli.status_query import here
 from marathon.errors import AgentUnavailable, WrongUsage
 from marathon.process.child import Command, StartFailed, run
 from marathon.process.signals import Signals
 from marathon.process.terminal import interactive
-from marathon.runner.opening import new_runner_id
+from marathon.runner.marathon import new_runner_id
 from marathon.store.agent_channel import AgentChannel
 from marathon.store.places import states_folder
 
 SIGNALLED = 128
 
 
-def start_pi(options: Mapping[str, Any], agent_args: tuple[str, ...]) -> int:
-    """pi's exit, or the exit code of the marathon that was started in it."""
-    if options["agent"] != "pi" or not interactive():
+def start_pi(line: CommandLine) -> int:
+    """pi's exit code, or the exit code of the marathon that was started in it."""
+    if line.agent != "pi" or not interactive():
         raise WrongUsage("Nothing to do: give --task DIR, or a command. See: pi-marathon --help")
     pi = find_pi(os.environ)
-    check_login(pi, agent_args, os.environ)
-    runner = new_runner_id()
-    mailbox = AgentChannel(states_folder(), runner)
-    mailbox.write({"runnerId": runner, "taskDir": None, "cwd": str(Path.cwd()), "pid": os.getpid()})
+    check_login(pi, line.agent_args, os.environ)
+    runner, project = new_runner_id(), here()
+    channel = AgentChannel(states_folder(), runner)
+    channel.write({"runnerId": runner, "taskDir": None, "cwd": str(project), "pid": os.getpid()})
     try:
-        exit_code = _run(pi.program, agent_args, runner)
-        task = mailbox.read().get("taskDir")
+        exit_code = _run((pi.program, "-e", str(EXTENSION), *line.agent_args), project, runner)
+        task = channel.read().get("taskDir")
     finally:
-        mailbox.remove()
-    return exit_code if not isinstance(task, str) else run_task({**options, "task": _near(task)}, agent_args)
+        channel.remove()
+    return run_task(replace(line, task=_near(task, project))) if isinstance(task, str) else exit_code
 
 
-def _run(program: str, agent_args: tuple[str, ...], runner: str) -> int:
-    argv = (program, "-e", str(EXTENSION), *agent_args)
-    command = Command(argv, Path.cwd(), {**os.environ, "MARATHON_RUNNER_ID": runner}, terminal=True)
+def _run(argv: tuple[str, ...], project: Path, runner: str) -> int:
+    command = Command(argv, project, {**os.environ, "MARATHON_RUNNER_ID": runner}, terminal=True)
     with Signals() as signals:
         try:
             ended = run(
@@ -52,11 +52,10 @@ def _run(program: str, agent_args: tuple[str, ...], runner: str) -> int:
                 timeout=None,
             )
         except StartFailed as error:
-            raise AgentUnavailable(f"Could not start {program!r}: {error.strerror}.") from error
+            raise AgentUnavailable(f"Could not start {argv[0]!r}: {error.strerror}.") from error
     return ended.code if ended.code is not None else SIGNALLED + (ended.signal or 0)
 
 
-def _near(task: str) -> str:
+def _near(task: str, project: Path) -> str:
     """The path as one would type it here."""
-    here = Path.cwd()
-    return str(Path(task).relative_to(here)) if Path(task).is_relative_to(here) else task
+    return str(Path(task).relative_to(project)) if Path(task).is_relative_to(project) else task

@@ -22,21 +22,21 @@ COMMANDS = {
     "demo": ("demo", "A complete marathon in a throw-away project: no key, no network."),
     "new": ("task", "Make a task directory."),
     "score": ("task", "Advice on a task's instructions."),
-    "list": ("list", "The tasks of this project."),
-    "status": ("status", "Where a task stands and what it waits for."),
-    "steer": ("steer", "Send guidance to the agent: it comes with the next session."),
-    "approve": ("approve", "Answer an open gate: go on."),
-    "redo": ("redo", "Answer an open gate: do a phase again."),
-    "answer": ("answer", "Answer the agent's question."),
-    "cancel": ("cancel", "End a run for good (asks first)."),
+    "list": ("look", "The tasks of this project."),
+    "status": ("look", "Where a task stands and what it waits for."),
+    "steer": ("gate", "Send guidance to the agent: it comes with the next session."),
+    "approve": ("gate", "Answer an open gate: continue."),
+    "redo": ("gate", "Answer an open gate: do a phase again."),
+    "answer": ("gate", "Answer the agent's question."),
+    "cancel": ("gate", "End a run for good (asks first)."),
     "check": ("task", "Run the checks of a task."),
-    "stop": ("stop", "Ask the running marathon to stop after this session."),
+    "stop": ("gate", "Ask the running marathon to stop after this session."),
     "wait": ("agent", "For agents: ask for a pause before the next session."),
     "ask": ("agent", "For agents: ask the human a question."),
     "hook": ("hook", "For Claude Code's hooks: may it stop, what should it know."),
     "workflow": ("setup", "List, show and check workflow definitions."),
     "install": ("install", "Give pi the extension and the skills; --claude: Claude Code the hooks."),
-    "doctor": ("setup", "Check this machine and say what to mend."),
+    "doctor": ("setup", "Check this machine and say what to fix."),
     "completion": ("setup", "Print the shell completion script."),
 }
 
@@ -145,12 +145,19 @@ EPILOG = (
 )
 @click.option("--workflow", default="rpi", show_default=True, metavar="KEY", help="For a new task; see: workflow list.")
 @click.option(
-    "--shape", type=click.Choice(["tool", "colleague"]), help="How closely you look, whatever the score; see: score."
+    "--oversight",
+    "--shape",
+    "oversight",
+    type=click.Choice(["tool", "colleague"]),
+    help="tool: you are asked at reviews only; colleague: after every session.",
 )
-@click.option("--auto-approve", is_flag=True, help="Pass review gates; recorded as looked at by nobody.")
+@click.option("--auto-approve", is_flag=True, help="Approve review gates automatically (recorded as unreviewed).")
 @click.option("--trust", is_flag=True, allow_from_autoenv=False, help="Agree to the checks as they are now, for CI.")
 @click.option(
-    "--here", is_flag=True, allow_from_autoenv=False, help="Work in this folder, though it was another before."
+    "--here",
+    is_flag=True,
+    allow_from_autoenv=False,
+    help="Use this directory even though the task last ran in another one.",
 )
 @click.option("--max-iterations", type=SESSIONS, default="100", show_default=True, help="Sessions; 0: no limit.")
 @click.option("--max-time", type=TIME, default="0", help="Working time such as 90m or 8h; 0: no limit.")
@@ -189,16 +196,22 @@ def cli(ctx: click.Context, /, **options: Any) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
-    agent_args = ctx.meta.get("agent_args", ())
-    options["usual"] = {name: usual_value(ctx, name) for name in BUDGETS}
-    options["typed"] = {name for name in options if ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE}
-    if options["task"] is None:
+    from marathon.cli.options import CommandLine
+
+    typed = {name for name in options if ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE}
+    line = CommandLine(
+        **options,
+        agent_args=ctx.meta.get("agent_args", ()),
+        typed=frozenset(typed),
+        usual={name: usual_value(ctx, name) for name in BUDGETS},
+    )
+    if line.task is None:
         from marathon.cli.bare_pi import start_pi
 
-        ctx.exit(start_pi(options, agent_args))
+        ctx.exit(start_pi(line))
     from marathon.cli.run import run_task
 
-    ctx.exit(run_task(options, agent_args))
+    ctx.exit(run_task(line))
 
 
 def main(args: Sequence[str] | None = None) -> None:

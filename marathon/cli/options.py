@@ -1,121 +1,116 @@
-"""What was asked for on the command line, read and checked before anything is changed."""
+"""The command line as one typed value, and the options of a runner made from it."""
 
 from __future__ import annotations
 
 import os
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from marathon.agents.base import Agent
-from marathon.agents.table import DEFAULT, find_agent
+from marathon.agents.table import DEFAULT
 from marathon.cli.amounts import BUDGETS, Amount
-from marathon.cli.arguments import message_text, seconds_of, task_path
+from marathon.cli.arguments import message_text, seconds_of
 from marathon.core.breakers import parse_breakers
 from marathon.core.budgets import Limits
-from marathon.core.courses.workflow import Definitions
+from marathon.core.records import Oversight
 from marathon.core.text import clean, one_line
 from marathon.errors import WrongUsage
-from marathon.runner.opening import check_workflow
-from marathon.store.definitions import load_workflows
+from marathon.runner.marathon import Budget, RunOptions
 from marathon.store.lock import last_holder
 from marathon.store.task import Task
 
-
-@dataclass(frozen=True)
-class Order:
-    shown: Path
-    task: Task
-    feedback: str | None
-    limits: Limits
-    typed: tuple[tuple[str, Amount], ...]  # budgets of this very command line, by their field of Limits
-    agent: Agent
-    workflow: str
-    definitions: Definitions
-    auto_approve: bool
-    shape: Literal["tool", "colleague"] | None
-    trust: bool
-    notify: bool
-    as_json: bool
-    keep_events: int
-    resume: str
-    resume_here: str  # the same, from where the human is
+NO_LIMIT, USUAL_SESSIONS = Amount(0), Amount(100)
 
 
-def read_order(options: Mapping[str, Any], agent_args: tuple[str, ...]) -> Order:
-    shown = task_path(options["task"])
-    feedback = None if options["human"] is None else message_text(options["human"])
-    limits = _limits(options)
-    agent = find_agent(options["agent"], agent_args, options["mode"])
-    task = Task.open(shown)
-    if not options["here"]:
-        _check_place(task)
-    agent.check()
-    definitions = load_workflows(Path.cwd()).workflows
-    if not task.journal_path.exists():  # a task that has begun keeps its own
-        check_workflow(definitions, options["workflow"])
-    resume = _resume_command(options, agent_args)
-    return Order(
-        shown=shown,
+@dataclass(frozen=True, kw_only=True)
+class CommandLine:
+    """pi-marathon --task DIR and its options, as click has read them."""
+
+    task: str | None
+    human: str | None = None
+    agent: str = DEFAULT
+    mode: Literal["tui", "stream"] | None = None
+    workflow: str = "rpi"
+    oversight: Oversight | None = None
+    auto_approve: bool = False
+    trust: bool = False
+    here: bool = False
+    max_iterations: Amount = USUAL_SESSIONS
+    max_time: Amount = NO_LIMIT
+    max_cost: Amount = NO_LIMIT
+    max_tokens: Amount = NO_LIMIT
+    reflect_every: int = 0
+    breakers: tuple[str, ...] = ()
+    session_timeout: str = "2h"
+    retries: int = 3
+    retry_wait: str = "2s"
+    keep_events: int = 200
+    as_json: bool = False
+    notify: bool = True
+    agent_args: tuple[str, ...] = ()
+    typed: frozenset[str] = frozenset()  # the names of the options that stand on this very command line
+    usual: Mapping[str, float] = field(default_factory=dict)  # what a budget would be without the command line
+    resume_here: str = ""
+
+    @property
+    def resume(self) -> str:
+        """What to type to continue: the same agent on the same task, without the feedback."""
+        words = ["pi-marathon", "--task", self.task or ""]
+        chosen = {"agent": self.agent if self.agent != DEFAULT else None, "mode": self.mode}
+        words += [word for name, value in chosen.items() if value for word in (f"--{name}", value)]
+        return shlex.join([*words, "--", *self.agent_args] if self.agent_args else words)
+
+
+def run_options(line: CommandLine, task: Task, shown: Path) -> RunOptions:
+    amounts = {name: getattr(line, name) for name in BUDGETS if name in line.typed}
+    return RunOptions(
         task=task,
-        feedback=feedback,
-        limits=limits,
-        typed=tuple((field, options[name]) for name, field in BUDGETS.items() if name in options.get("typed", ())),
-        agent=agent,
-        workflow=options["workflow"],
-        definitions=definitions,
-        auto_approve=options["auto_approve"],
-        shape=options["shape"],
-        trust=options["trust"],
-        notify=options["notify"],
-        as_json=options["as_json"],
-        keep_events=options["keep_events"],
-        resume=resume,
-        resume_here=options.get("resume_here", resume),
+        shown=shown,
+        limits=_limits(line),
+        typed=tuple(Budget(BUDGETS[name], amount.value, amount.added) for name, amount in amounts.items()),
+        feedback=None if line.human is None else message_text(line.human),
+        oversight=line.oversight,
+        auto_approve=line.auto_approve,
+        trust=line.trust,
+        keep_events=line.keep_events,
+        resume=line.resume,
+        resume_here=line.resume_here,
     )
 
 
-def _check_place(task: Task) -> None:
-    """An agent works in the folder its marathon is started in. To start it in another one is rarely meant; a project
-    that was moved or copied has its task in the same place."""
-    before, here = last_holder(task.lock_path), os.getcwd()
-    if before is None or not before.task or before.cwd == here or not os.path.isdir(before.cwd):
+def check_place(task: Task, project: Path) -> None:
+    """An agent works in the folder where its marathon is started. Starting it in another one is rarely meant.
+
+    A project that was moved or copied has its task in the same place.
+    """
+    before = last_holder(task.lock_path)
+    if before is None or not before.task or before.cwd == str(project) or not os.path.isdir(before.cwd):
         return
-    if os.path.relpath(task.folder, here) != os.path.relpath(before.task, before.cwd):
+    if os.path.relpath(task.folder, project) != os.path.relpath(before.task, before.cwd):
         there = one_line(f"cd {shlex.quote(before.cwd)} && {before.resume}", 4000)
         raise WrongUsage(
-            f"So far this task ran in {clean(before.cwd)}; here its agent would work in {here}. "
-            f"To go on there: {there}   To work here: add --here"
+            f"So far this task ran in {clean(before.cwd)}; here its agent would work in {project}. "
+            f"To continue there: {there}   To work here: add --here"
         )
 
 
-def _limits(options: Mapping[str, Any]) -> Limits:
+def _limits(line: CommandLine) -> Limits:
     try:
-        breakers = parse_breakers(options["breakers"])
+        breakers = parse_breakers(line.breakers)
     except ValueError as error:
         raise WrongUsage(f"--breaker: {error}.") from error
-    # A sum (+10) is added to what is usual or was used, once the journal can tell: see run.py.
-    usual = options.get("usual", {})
-    budgets: dict[str, Any] = {
-        field: usual[name] if options[name].added else options[name].value for name, field in BUDGETS.items()
-    }
+    # A sum (+10) is added to what is usual or was used, once the journal can tell: see runner/opening.py.
+    budgets: dict[str, Any] = {}
+    for name, limit in BUDGETS.items():
+        amount: Amount = getattr(line, name)
+        budgets[limit] = line.usual.get(name, 0) if amount.added else amount.value
     return Limits(
         **budgets,
-        session_timeout=seconds_of(options["session_timeout"], "--session-timeout"),
-        retries=options["retries"],
-        retry_wait=seconds_of(options["retry_wait"], "--retry-wait"),
-        reflect_every=options["reflect_every"],
+        session_timeout=seconds_of(line.session_timeout, "--session-timeout"),
+        retries=line.retries,
+        retry_wait=seconds_of(line.retry_wait, "--retry-wait"),
+        reflect_every=line.reflect_every,
         breakers=breakers,
     )
-
-
-def _resume_command(options: Mapping[str, Any], agent_args: tuple[str, ...]) -> str:
-    """What to type to go on: the same agent on the same task, without the feedback."""
-    words = ["pi-marathon", "--task", options["task"]]
-    typed = {"agent": options["agent"] if options["agent"] != DEFAULT else None, "mode": options["mode"]}
-    words += [word for name, value in typed.items() if value for word in (f"--{name}", value)]
-    if agent_args:
-        words += ["--", *agent_args]
-    return shlex.join(words)

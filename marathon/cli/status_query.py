@@ -1,46 +1,82 @@
-"""Gathers what is known of a task without touching it."""
+"""Gathers what is known about a task without touching it."""
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from marathon.cli.verdict import resume_command
 from marathon.core.budgets import Limits, budget_lines, with_amounts
-from marathon.core.decide import phase_ids
-from marathon.core.life import Progress, fold
+from marathon.core.courses.base import Course
+from marathon.core.courses.table import COURSES, DEFAULT
+from marathon.core.gates import Offer, commands, offers
+from marathon.core.life import Life, fold
 from marathon.core.names import StateInvalid
-from marathon.core.records import GateOpened, Record
+from marathon.core.records import Begun, Gate, Record
 from marathon.core.sessions import sessions_of
-from marathon.core.text import steps_line
+from marathon.core.text import one_line, steps_line
 from marathon.core.wait import left
+from marathon.errors import MarathonError, TaskInvalid
 from marathon.process.clock import moment
-from marathon.show.status import Status, condition_of, criteria_facts, waits_for, where
+from marathon.show.status import Status, condition_of, criteria_facts, gate_facts, waits_for
 from marathon.store.definitions import load_workflows
 from marathon.store.inbox import Message
 from marathon.store.journal import read_journal
-from marathon.store.lock import holder_of
+from marathon.store.lock import holder_of, last_holder
 from marathon.store.task import Task
-from marathon.surfaces.gate_text import answering_commands, with_option
+from marathon.surfaces.gate_text import with_option
 
 Facts = Sequence[dict[str, Any]]
-_NOTHING_LIMITED = Limits(max_iterations=0)  # what the task itself was given is told, not the defaults
+_NOTHING_LIMITED = Limits(max_iterations=0)  # show what the task itself was given, not the defaults
 
 
-def look_at(shown: Path, sessions: int) -> Status:
-    """Everything `status` tells; the last so many sessions."""
+@dataclass(frozen=True)
+class Known:
+    """A task as its files tell it."""
+
+    task: Task
+    shown: Path
+    records: list[Record]
+    course: Course
+    life: Life
+
+    @property
+    def offers(self) -> tuple[Offer, ...]:
+        """What the open gate takes."""
+        return offers(self.life.gate, self.course.where(self.life), self.life.oversight) if self.life.gate else ()
+
+
+def read_task(shown: Path, project: Path) -> Known:
     task = Task.look(shown)
     records = read_journal(task.journal_path)
-    progress = fold(records)
+    course = course_for(records, project)
+    return Known(task, shown, records, course, fold(records, course))
+
+
+def course_for(records: Sequence[Record], project: Path, workflow: str = "rpi") -> Course:
+    """The course a journal was begun with; for a new task, the usual one."""
+    name = next((record.course for record in records if isinstance(record, Begun)), DEFAULT)
+    if name not in COURSES:
+        unknown = f"This task follows the course {name!r}, which this version does not know."
+        raise TaskInvalid(f"{unknown} Update pi-marathon.")
+    return COURSES[name](load_workflows(project).workflows, workflow)
+
+
+def status_of_task(shown: Path, project: Path, sessions: int) -> Status:
+    """Everything `status` tells, with the last so many sessions."""
+    known = read_task(shown, project)
+    task, life = known.task, known.life
     holder = holder_of(task.lock_path)
-    resume = "" if holder else resume_command(task, shown)
-    if not progress.workflow:
+    resume = "" if holder else resume_command(task, shown, project)
+    if not life.begun:
         return Status(
             task=str(shown), condition=_untouched(task), steering=_steering(task.inbox.messages()), resume=resume
         )
-    last = sessions_in(records, progress.run)[-sessions:] if sessions else ()
-    return status_of(task, shown, progress, resume, runner=str(holder) if holder else "", sessions=last)
+    last = sessions_in(known.records, life.run)[-sessions:] if sessions else ()
+    return status_of(known, resume, runner=str(holder) if holder else "", sessions=last)
 
 
 def sessions_in(records: Iterable[Record], run: int) -> Facts:
@@ -48,89 +84,79 @@ def sessions_in(records: Iterable[Record], run: int) -> Facts:
     return [facts for facts in sessions_of(records) if facts["run"] == run]
 
 
-def status_of(
-    task: Task, shown: Path, progress: Progress, resume: str, *, runner: str = "", sessions: Facts = ()
-) -> Status:
+def status_of(known: Known, resume: str, *, runner: str = "", sessions: Facts = ()) -> Status:
     """What a journal amounts to, in the words of `status`."""
+    task, life, where = known.task, known.life, known.course.where(known.life)
     messages = task.inbox.messages()
-    workflows = load_workflows(Path.cwd()).workflows
-    gate = progress.gate
-    verdict = _verdict_on(gate, messages)
-    condition, waits = _condition(progress, verdict, bool(runner)), waits_for(progress, moment())
-    answers: Sequence[str] = ()
-    if verdict:
-        waits = f"a start: its gate is answered ({verdict.choice})" if condition == "ready" else ""
-    elif progress.wait and condition == "ready":
+    gate = life.gate
+    sent = _answer_to(gate, messages)
+    condition, waits = _condition(life, sent, bool(runner)), waits_for(life, moment())
+    if sent:
+        waits = f"a start: its gate is answered ({sent.choice})" if condition == "ready" else ""
+    elif life.wait and condition == "ready":
         waits = "a start: its wait is over"
-    elif gate:
-        answers = answering_commands(gate.kind, gate.phase, shown, phase_ids(workflows, progress.workflow))
+    open_offers = () if sent else known.offers
     return Status(
-        task=str(shown),
+        task=str(known.shown),
         condition=condition,
-        phase=progress.phase,
-        breadcrumb=where(progress, workflows),
-        run=progress.run,
-        iteration=progress.iteration,
-        seconds=progress.seconds,
-        usage=progress.usage,
-        shape=progress.scored.shape if progress.scored else "",
-        budget=budget_lines(with_amounts(_NOTHING_LIMITED, progress.limits, progress.added), progress.used),
+        phase=life.phase,
+        breadcrumb=where.breadcrumb or f"the workflow changed: {where.problem}",
+        run=life.run,
+        iteration=life.iteration,
+        seconds=life.seconds,
+        usage=life.usage,
+        oversight=life.oversight,
+        budget=budget_lines(with_amounts(_NOTHING_LIMITED, life.limits, life.added), life.used),
         steps=steps_line(task.plan_steps()),
-        checks=criteria_facts(progress),
+        checks=criteria_facts(life),
         waits_for=waits,
         note=(gate.note if gate else None) or "",
         runner=runner,
-        steering=len(progress.steer) + _steering(messages),
+        steering=len(life.steer) + _steering(messages),
         sessions=sessions,
-        answer_with=answers,
+        gate=gate_facts(gate, open_offers, str(known.shown)) if gate and not sent else None,
+        answer_with=commands(open_offers, str(known.shown)),
         resume=with_option(resume, '-h "what else to do"') if condition in ("completed", "cancelled") else resume,
     )
 
 
-def row_of(folder: Path) -> Status:
-    """The little that `list` tells; reads as few files as it can."""
+def resume_command(task: Task, shown: Path, project: Path) -> str:
+    """The command that continues this task: the one last used for it, if it is known."""
+    holder = last_holder(task.lock_path)
+    if not holder or not holder.resume:
+        return f"pi-marathon --task {shlex.quote(str(shown))}"
+    go_there = "" if holder.cwd in ("", str(project)) else f"cd {shlex.quote(holder.cwd)} && "
+    return one_line(go_there + holder.resume, 4000)
+
+
+# What `list` tells
+
+
+def row_of(folder: Path, project: Path) -> Status:
+    """The little that `list` tells. Reads as few files as it can."""
     task = Task(folder)
     running = holder_of(task.lock_path) is not None
     known = None if running else task.runs.summary()
     if known is not None and not (known.get("condition") == "waiting" or _may_be_answered(known, task)):
         return _as_row(folder, known)
-    progress = fold(read_journal(task.journal_path))
-    if not progress.workflow:
+    try:
+        life = read_task(folder, project).life
+    except MarathonError as error:
+        return Status(task=str(folder), condition=f"unreadable: {error}")
+    if not life.begun:
         return Status(task=str(folder), condition=_untouched(task))
-    verdict = _verdict_on(progress.gate, task.inbox.messages())
-    return _as_row(folder, {**summary_of(progress), "condition": _condition(progress, verdict, running)})
+    sent = _answer_to(life.gate, task.inbox.messages())
+    return _as_row(folder, {**summary_of(life), "condition": _condition(life, sent, running)})
 
 
-def _may_be_answered(known: dict[str, Any], task: Task) -> bool:
-    return known.get("condition") == "gate" and bool(task.inbox.messages())
-
-
-def _steering(messages: Sequence[Message]) -> int:
-    return sum(message.kind == "steer" for message in messages)
-
-
-def _condition(progress: Progress, verdict: Message | None, running: bool) -> str:
-    """As the journal tells it; what was said to its gate counts as soon as it is said."""
-    if verdict and not running:
-        return "cancelled" if verdict.choice == "cancel" else "ready"
-    if progress.wait and not running and not left(progress.wait, moment()):
-        return "ready"
-    return condition_of(progress, running)
-
-
-def _verdict_on(gate: GateOpened | None, messages: Sequence[Message]) -> Message | None:
-    """What a human said to this gate from a shell, while no runner was there to hear it."""
-    return next((each for each in messages if gate and (each.kind, each.to) == ("verdict", gate.token)), None)
-
-
-def summary_of(progress: Progress) -> dict[str, Any]:
-    """The few facts of `list`; the runner leaves them beside the journal, so that a long list needs no long reading."""
+def summary_of(life: Life) -> dict[str, Any]:
+    """The few facts of `list`. The runner leaves them beside the journal, so that a long list reads little."""
     return {
-        "condition": condition_of(progress, running=False),
-        "phase": progress.phase,
-        "run": progress.run,
-        "iteration": progress.iteration,
-        "seconds": progress.seconds,
+        "condition": condition_of(life, running=False),
+        "phase": life.phase,
+        "run": life.run,
+        "iteration": life.iteration,
+        "seconds": life.seconds,
     }
 
 
@@ -148,6 +174,28 @@ def _as_row(folder: Path, facts: dict[str, Any]) -> Status:
     )
 
 
+def _may_be_answered(known: dict[str, Any], task: Task) -> bool:
+    return known.get("condition") == "gate" and bool(task.inbox.messages())
+
+
+def _steering(messages: Sequence[Message]) -> int:
+    return sum(message.kind == "steer" for message in messages)
+
+
+def _condition(life: Life, sent: Message | None, running: bool) -> str:
+    """As the journal tells it. What was said to its gate counts as soon as it is said."""
+    if sent and not running:
+        return "cancelled" if sent.choice == "cancel" else "ready"
+    if life.wait and not running and not left(life.wait, moment()):
+        return "ready"
+    return condition_of(life, running)
+
+
+def _answer_to(gate: Gate | None, messages: Sequence[Message]) -> Message | None:
+    """What a human said to this gate from a shell while no runner was there to hear it."""
+    return next((each for each in messages if gate and (each.kind, each.to) == ("verdict", gate.token)), None)
+
+
 def _untouched(task: Task) -> str:
     """The condition of a task no runner has had: what its STATE.json says."""
     try:
@@ -155,3 +203,8 @@ def _untouched(task: Task) -> str:
     except StateInvalid:
         return "invalid STATE.json"
     return "new" if state is None else state.state
+
+
+def here() -> Path:
+    """The project is the folder that the human is in."""
+    return Path(os.getcwd())

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from marathon.core.text import one_line
+
 LONGEST_HISTORY = 32  # contents of a file that are remembered
 MOST_FILES = 200
 WARN_FROM_ROUND = 4
@@ -76,6 +78,10 @@ def returns(contents: tuple[str, ...]) -> int:
     return count
 
 
-def going_in_circles(history: History, allowed: int) -> tuple[str, ...]:
-    """Files that were rewritten back and forth at least so often."""
-    return tuple(path for path, contents in history if allowed and returns(contents) >= allowed)
+def circles(history: History, allowed: int) -> str | None:
+    """Names the files that were rewritten back and forth at least so often."""
+    files = [path for path, contents in history if allowed and returns(contents) >= allowed]
+    if not files:
+        return None
+    named = ", ".join(one_line(name, 100) for name in files[:3])
+    return f"Rewritten back and forth between the same two contents: {named}."

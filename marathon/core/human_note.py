@@ -10,7 +10,7 @@ TITLE = "# Human Feedback"
 
 
 @dataclass(frozen=True)
-class Words:
+class HumanNote:
     heading: str
     text: str
 
@@ -20,22 +20,22 @@ class Words:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What the agent asked and what the human said."""
+class Reply:
+    """The agent's question and the human's reply."""
 
     question: str
     text: str
     heading: str = ""
 
     @property
-    def words(self) -> Words:
-        """With the question: a later session has to know what it was an answer to."""
-        return Words(self.heading, f"The agent asked:\n\n{quoted(self.question)}\n\nThe answer:\n\n{self.text}")
+    def note(self) -> HumanNote:
+        """With the question, because a later session has to know what was answered."""
+        return HumanNote(self.heading, f"The agent asked:\n\n{quoted(self.question)}\n\nThe answer:\n\n{self.text}")
 
 
-def without_answer(text: str, answer: Answer | None) -> str:
-    """What is new in human.md beside the answer, which has its own place in the prompt."""
+def without_answer(text: str, reply: Reply | None) -> str:
+    """What is new in human.md beside the reply, which has its own place in the prompt."""
     rest = text
-    if answer:  # an editor may have changed how lines end
-        rest = text.replace("\r\n", "\n").replace(answer.words.block.replace("\r\n", "\n"), "")
+    if reply:  # an editor may have changed how lines end
+        rest = text.replace("\r\n", "\n").replace(reply.note.block.replace("\r\n", "\n"), "")
     return "" if rest.strip() == TITLE else rest

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from marathon.core.courses.workflow import Phase
 from marathon.core.criteria import Criterion
-from marathon.core.human_note import Answer, without_answer
+from marathon.core.human_note import Reply, without_answer
 from marathon.core.names import DONE
 from marathon.core.text import quoted
 
@@ -34,7 +34,7 @@ class Briefing:
     human_text: str = ""
     human_exists: bool = False
     steer: Sequence[str] = ()
-    answer: Answer | None = None
+    reply: Reply | None = None
     guidance: Sequence[str] = ()
     criteria: Sequence[Criterion] = ()
     reflection: str = ""
@@ -64,11 +64,11 @@ def _head(briefing: Briefing) -> str:
 
 
 def _found_wrong(briefing: Briefing) -> str:
-    return _section("Mend first", "What the runner found after the last session:", briefing.guidance)
+    return _section("Fix first", "What the runner found after the last session:", briefing.guidance)
 
 
 def _from_human(briefing: Briefing) -> str:
-    new = without_answer(briefing.human_text, briefing.answer)
+    new = without_answer(briefing.human_text, briefing.reply)
     if not new.strip():
         return ""
     return (
@@ -82,10 +82,10 @@ def _steering(briefing: Briefing) -> str:
 
 
 def _answered(briefing: Briefing) -> str:
-    if briefing.answer is None:
+    if briefing.reply is None:
         return ""
-    said = quoted(briefing.answer.text) if briefing.answer.text.strip() else "> (an empty answer: decide yourself)"
-    asked = quoted(briefing.answer.question)
+    said = quoted(briefing.reply.text) if briefing.reply.text.strip() else "> (an empty answer: decide yourself)"
+    asked = quoted(briefing.reply.question)
     return f"## Your question, answered\n\nYou asked:\n\n{asked}\n\nThe human answered:\n\n{said}"
 
 

@@ -1,37 +1,40 @@
-"""The journal's records: everything the runner knows of a task was once one of these lines."""
+"""The journal's records. Everything the runner knows about a task was once one of these lines."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal, get_args
 
 from marathon.core.criteria import Criterion
 from marathon.core.error_kind import Kind
 from marathon.core.names import StateName
-from marathon.core.shape import Unshaped, build
 from marathon.core.usage import Usage
 
-GateKind = Literal[
-    "review",  # a phase is complete and its workflow wants a human to look
-    "output",  # a phase was called complete twice without its output file
-    "skipped",  # the agent proposed a phase further on, or back
-    "paused",  # the agent stopped inside a phase that works in chunks: the plan is wrong
+Reason = Literal[
+    "review",  # a phase is complete, and its workflow asks for a review
+    "rounds",  # a phase has come back to its review too often
+    "output",  # the agent called a phase complete twice without its output file
+    "skipped",  # the agent proposed a phase further on, or an earlier one
+    "paused",  # the agent stopped inside a phase that works in chunks, so the plan may be wrong
     "question",  # the agent asks
     "failed",  # the agent kept failing
+    "blocked",  # a check cannot be run, and only a human can fix that
     "left",  # the human closed the agent
     "stuck",  # nothing changes any more
     "invalid",  # STATE.json could not be read twice in a row
     "limit",  # what the human allowed is used up
     "workflow",  # the definition changed under the task
-    "clarify",  # the instructions do not say enough
-    "checks",  # commands that nobody has agreed to yet, or criteria that became less
-    "session",  # the instructions leave so much open that a human looks after every session
+    "checks",  # commands that no one has agreed to yet, or criteria that were removed
+    "session",  # the human asked to look after every session
+    "clarify",  # only in journals of an older version: the instructions said too little
 ]
-_ENCODER = json.JSONEncoder(default=vars, ensure_ascii=False)
-Shape = Literal["tool", "colleague", "clarify"]
+Oversight = Literal["tool", "colleague"]  # asked at reviews only, or after every session
 Ending = Literal["ended", "crashed", "timeout", "left", "interrupted", "stopped", "lost"]
-Choice = Literal["continue", "redo", "loop", "answer"]
+# quit, cancel, oversight and refresh (read the files again) are not stored as answers.
+Choice = Literal["continue", "redo", "loop", "answer", "cancel", "quit", "oversight", "refresh"]
+_ENCODER = json.JSONEncoder(default=vars, ensure_ascii=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +52,8 @@ class Begun(_Record):
     """The first record: a new task, or one adopted as it stood."""
 
     type: Literal["begun"] = "begun"
-    workflow: str
-    path: list[tuple[str, int]]
+    workflow: str = ""
+    path: list[tuple[str, int]] = field(default_factory=list)
     phase: str
     iteration: int = 0
     review: bool = False
@@ -58,6 +61,7 @@ class Begun(_Record):
     over: bool = False
     note: str | None = None
     gates: list[str] = field(default_factory=list)  # phases with a review; no change of the definition takes one away
+    course: str = "phases"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +105,14 @@ class Proposal:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Rating:
+    """How the agent rates the instructions, 0 to 10 points, and what it misses."""
+
+    points: int
+    missing: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
 class WaitAsked:
     seconds: float
     reason: str = ""
@@ -126,26 +138,27 @@ class SessionEnded(_Record):
     signal: bool = False  # its last message says that all is done
     steps: tuple[int, int] | None = None  # boxes of the plan: ticked, and all
     files: list[tuple[str, str]] = field(default_factory=list)  # what it changed, each with a digest of the contents
+    rating: Rating | None = None  # of the instructions
 
 
 @dataclass(frozen=True, kw_only=True)
-class GateOpened(_Record):
-    """A gate, with the token a verdict must name: no file written before it opened can answer it."""
+class Gate(_Record):
+    """A human decides. The token is made when the gate opens, so no file written earlier can answer it."""
 
     type: Literal["gate_opened"] = "gate_opened"
-    kind: GateKind
-    token: str
+    reason: Reason
+    token: str = ""  # empty until the gate stands in the journal
     phase: str
     message: str = ""
     note: str | None = None
     onward: Literal["next", "again"] = "again"
-    more: str = ""  # at a limit: the option that allows more
+    more: str = ""  # at a limit, the option that allows more
     digest: str = ""  # of the criteria that are to be agreed to
 
 
 @dataclass(frozen=True, kw_only=True)
-class GateAnswered(_Record):
-    """The verdict, with the human's words: they are safe here before they are added to human.md."""
+class Answer(_Record):
+    """What the human said to a gate. The words are safe here before they are added to human.md."""
 
     type: Literal["gate_answered"] = "gate_answered"
     choice: Choice
@@ -153,6 +166,7 @@ class GateAnswered(_Record):
     text: str = ""
     heading: str = ""
     by: Literal["terminal", "command", "auto"] = "terminal"
+    message: str = ""  # the inbox file it came in
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,14 +233,11 @@ class RunStarted(_Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scored(_Record):
-    """How much the instructions say, and so how closely a human looks; or what the human chose instead."""
+class OversightSet(_Record):
+    """How often the human wants to be asked."""
 
-    type: Literal["scored"] = "scored"
-    shape: Shape
-    points: int = 0
-    missing: list[str] = field(default_factory=list)
-    chosen: bool = False
+    type: Literal["oversight_set"] = "oversight_set"
+    oversight: Oversight
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -294,8 +305,8 @@ Record = (
     | Torn
     | SessionStarted
     | SessionEnded
-    | GateOpened
-    | GateAnswered
+    | Gate
+    | Answer
     | FeedbackWritten
     | Moved
     | WaitStarted
@@ -303,7 +314,7 @@ Record = (
     | SteerTaken
     | RestartBegun
     | RunStarted
-    | Scored
+    | OversightSet
     | CriteriaFound
     | Checked
     | LimitSet
@@ -312,17 +323,41 @@ Record = (
     | Remark
 )
 
-_KINDS: dict[Any, Any] = {kind.type: kind for kind in get_args(Record)}
+_KINDS: dict[str, Any] = {kind.type: kind for kind in get_args(Record)}
 
 
 def parse_record(line: bytes) -> Record:
-    """One line of the journal; a ValueError if it is not a record."""
+    """One line of the journal. A ValueError says why it is not a record."""
     try:
         raw = json.loads(line)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
-    kind = _KINDS.get(raw.get("type")) if isinstance(raw, dict) and isinstance(raw.get("type"), str) else None
-    if kind is None:
-        raise Unshaped("there is no such record", "type")
-    record: Record = build(kind, raw)
+    if not isinstance(raw, dict):
+        raise ValueError("it is not an object")
+    today = _from_older_version(raw)
+    name = today.get("type")
+    if not isinstance(name, str) or name not in _KINDS:
+        raise ValueError(f"there is no record of type {name!r}")
+    record: Record = _reader(name).validate_json(line if today is raw else json.dumps(today), strict=True)
     return record
+
+
+@cache
+def _reader(name: str) -> Any:
+    """Made when a kind of record is first met: most journals hold less than half of them."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(_KINDS[name])
+
+
+def _from_older_version(raw: dict[str, Any]) -> dict[str, Any]:
+    """A record as version 0.1 wrote it, in today's form."""
+    match raw.get("type"):
+        case "gate_opened" if "kind" in raw:
+            fields = {name: value for name, value in raw.items() if name != "kind"}
+            too_many_rounds = raw["kind"] == "stuck" and raw.get("onward") == "next"
+            return {**fields, "reason": "rounds" if too_many_rounds else raw["kind"]}
+        case "scored":  # the score chose how often the human was asked
+            asked = "tool" if raw.get("shape") == "tool" or not raw.get("chosen") else "colleague"
+            return {"type": "oversight_set", "n": raw.get("n"), "at": raw.get("at"), "oversight": asked}
+    return raw

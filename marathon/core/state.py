@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from marathon.core.names import StateInvalid, StateName, utc
+from marathon.core.records import Rating
+from marathon.core.text import one_line
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 100
-_LINES = json.JSONEncoder(ensure_ascii=False, separators=(",\n  ", ": "))
+MOST_POINTS = 10
 _STRICT = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
@@ -51,15 +52,9 @@ class TaskState(BaseModel):
         return TaskState.model_validate({name: value for name, value in self.model_dump().items() if name not in gone})
 
     def to_bytes(self) -> bytes:
-        fields = self.model_dump()
-        if any(isinstance(value, dict | list) for value in fields.values()):
-            return (json.dumps(fields, indent=2, ensure_ascii=False) + "\n").encode()
-        # Looks the same, and takes a fraction of the time.
-        inside = _LINES.encode(fields)[1:-1]
-        return f"{{\n  {inside}\n}}\n".encode()
+        return (json.dumps(self.model_dump(), indent=2, ensure_ascii=False) + "\n").encode()
 
 
-@functools.lru_cache(maxsize=4)  # the same object for the same bytes: nobody changes what is in it
 def parse_state(data: bytes) -> TaskState:
     """Read the bytes of a STATE.json; StateInvalid says in a few words why they cannot be trusted."""
     if len(data) > MAX_BYTES:
@@ -93,6 +88,17 @@ def parse_state(data: bytes) -> TaskState:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "the object"
         raise StateInvalid(f"field {field}: {first['msg']}") from error
+
+
+def rating_in(value: object) -> Rating | None:
+    """The agent's rating of the instructions, out of an untrusted field."""
+    if not isinstance(value, Mapping):
+        return None
+    points, missing = value.get("points"), value.get("missing")
+    if isinstance(points, bool) or not isinstance(points, int | float) or not 0 <= points <= MOST_POINTS:
+        return None
+    lines = [one_line(line) for line in missing if isinstance(line, str)] if isinstance(missing, list) else []
+    return Rating(points=round(points), missing=lines[:20])
 
 
 def _no_duplicates(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:

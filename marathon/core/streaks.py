@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from marathon.core.breakers import signature
-from marathon.core.records import Checked, GateOpened, SessionEnded
-from marathon.core.steps import Gate
+from marathon.core.records import Checked, SessionEnded
 
 # Endings after which the same prompt is owed once more: the session did not come to its own end.
 CUT_SHORT = ("crashed", "timeout", "interrupted", "stopped", "lost")
@@ -23,11 +22,6 @@ class Streaks(NamedTuple):
     error_at: tuple[int, ...] = ()  # and the sessions it came in, until another one comes between
     unmet: tuple[str, ...] = ()  # the criteria that were not met,
     unmet_times: int = 0  # so often in a row
-
-
-def is_review(gate: GateOpened | Gate) -> bool:
-    """Whether a gate is a round of review: also the one that counts as stuck, after so many."""
-    return gate.kind == "review" or (gate.kind == "stuck" and gate.onward == "next")
 
 
 def claims_end(ended: SessionEnded, phase: str) -> bool:

@@ -1,194 +1,164 @@
-"""Attends to a gate: opens it in the journal, finds or asks for a verdict, and records it before acting on it."""
+"""Resolves a gate: opens it in the journal, finds or asks for an answer, and records the answer before acting on it."""
 
 from __future__ import annotations
 
-import contextlib
 import secrets
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from marathon.core.courses.workflow import Phase, WorkflowInvalid, advance, breadcrumb, current, loop
-from marathon.core.decide import phase_ids
-from marathon.core.events import HumanNeeded, Told
-from marathon.core.life import Progress
-from marathon.core.records import Cancelled, Choice, GateAnswered, GateOpened, Remark
-from marathon.core.steps import Gate, auto_approved, open_gate
-from marathon.core.streaks import is_review
+from marathon.core.events import HumanNeeded
+from marathon.core.gates import POLICIES, WAITS_FOR_HUMAN, Offer, is_auto_approved, offers, refusal
+from marathon.core.records import Answer, Cancelled, Choice, Gate, OversightSet, Remark
 from marathon.core.text import steps_line
 from marathon.errors import MarathonError
-from marathon.runner.journal import Ledger
-from marathon.runner.marathon import Workshop
+from marathon.runner import verify
 from marathon.runner.session import update_state
-from marathon.runner.stops import Stops
 from marathon.store.inbox import Message
-from marathon.surfaces.gate_text import BEFOREHAND, GateView, Reply, check_lines
-from marathon.surfaces.terminal import GateSurface
+from marathon.surfaces.base import GateView
+from marathon.surfaces.gate_text import check_lines
 
-WAITS_FOR_HUMAN = 3
-UNANSWERED = {"failed": 1, "limit": 4, "stuck": 5}
+if TYPE_CHECKING:
+    from marathon.runner.marathon import Marathon
+
+_SENT: tuple[Choice, ...] = ("continue", "redo", "loop", "answer", "cancel")  # what a shell may send
 
 
-@dataclass
-class Gatekeeper:
-    shop: Workshop
-    ledger: Ledger
-    desk: GateSurface
-    stops: Stops
-    agree: Callable[[], None]  # remember that the human agreed to the commands a gate showed
-    auto_approve: bool = False
+def resolve(marathon: Marathon, gate: Gate) -> int | None:
+    """An exit code if no one answers. Otherwise the answer is recorded and the loop continues."""
+    if not gate.token:
+        _open(marathon, gate)
+        return None
+    answer = _from_elsewhere(marathon, gate)
+    if answer is None and marathon.options.auto_approve and is_auto_approved(gate):
+        marathon.tell(f"{gate.phase}: approved automatically (--auto-approve); no one reviewed it.")
+        answer = Answer(choice="continue", by="auto")
+    if answer is None:
+        marathon.emit(HumanNeeded(f"pi-marathon: {gate.phase} waits for you"))
+        answer = marathon.surface.ask(_view(marathon, gate), lambda: _from_elsewhere(marathon, gate))
+    if answer is None:
+        return POLICIES[gate.reason].exit_code
+    return _act_on(marathon, gate, answer)
 
-    @property
-    def progress(self) -> Progress:
-        return self.ledger.progress
 
-    def attend(self, step: Gate) -> int | None:
-        """An exit code if nobody answers; otherwise the answer is recorded and the loop goes on."""
-        if step.opened is None:
-            self._open(step)
-            return None
-        reply = self._elsewhere(step)
-        if reply is None and self.auto_approve and auto_approved(step):
-            self.shop.emit(Told(f"{step.phase}: passed by --auto-approve; nobody looked at it."))
-            reply = Reply("continue", by="auto")
-        if reply is None:
-            self.shop.emit(HumanNeeded(f"pi-marathon: {step.phase} waits for you"))
-            reply = self.desk.ask(self._view(step), lambda: self._elsewhere(step))
-        if reply is None:
-            return UNANSWERED.get(step.kind, WAITS_FOR_HUMAN)
-        return self._act_on(reply, step)
+def take_waiting_answer(marathon: Marathon) -> None:
+    """An answer that was sent while no runner was there counts, also at a gate that would close by itself."""
+    gate = marathon.life.gate
+    if gate is not None:
+        answer = _from_elsewhere(marathon, gate)
+        if answer is not None:
+            _act_on(marathon, gate, answer)
 
-    def take_waiting_verdict(self) -> None:
-        """A verdict sent while no runner was there counts, also at a limit gate that more allowance dissolves."""
-        gate = self.progress.gate
-        if gate is not None:
-            step = open_gate(gate)
-            reply = self._elsewhere(step)
-            if reply is not None:
-                self._act_on(reply, step)
 
-    def _act_on(self, reply: Reply, step: Gate) -> int | None:
-        choice = reply.choice
-        if choice == "quit":
-            self.shop.emit(Told(f"The gate stays open. To go on: {self.shop.resume}"))
+def _offers(marathon: Marathon, gate: Gate) -> tuple[Offer, ...]:
+    return offers(gate, marathon.where, marathon.life.oversight)
+
+
+def _open(marathon: Marathon, gate: Gate) -> None:
+    if POLICIES[gate.reason].review_round and (phase := marathon.where.phase):
+        marathon.task.save_round(marathon.life.run, gate.phase, marathon.where.round, phase.output)
+    update_state(marathon, gate.phase, marathon.life.iteration, state="paused")
+    marathon.record(replace(gate, token=secrets.token_hex(8)))
+
+
+def _act_on(marathon: Marathon, gate: Gate, answer: Answer) -> int | None:
+    match answer.choice:
+        case "quit":
+            marathon.tell(f"The gate stays open. To continue: {marathon.resume}")
             return WAITS_FOR_HUMAN
-        if choice == "look":
+        case "refresh":
             return None
-        if choice == "cancel":
-            self.ledger.record(Cancelled())
-            self._forget(reply)
-            return None
-        self._record(choice, reply, step)
-        return None
-
-    def _open(self, step: Gate) -> None:
-        if is_review(step):
-            phase = self._phase()
-            number = self.progress.round_of(step.phase) + 1
-            self.shop.task.save_round(self.progress.run, step.phase, number, phase.output if phase else None)
-        update_state(self.shop, step.phase, self.progress.iteration, state="paused")
-        self.ledger.record(
-            GateOpened(
-                kind=step.kind,
-                token=secrets.token_hex(8),
-                phase=step.phase,
-                message=step.message,
-                note=step.note,
-                onward=step.onward,
-                more=step.more,
-                digest=step.digest,
-            )
-        )
-
-    def _record(self, choice: Choice, reply: Reply, step: Gate) -> None:
-        """The verdict goes into the journal with the human's words; only then into human.md."""
-        progress, stamp = self.progress, self.shop.clock().strftime("%Y-%m-%d %H:%M:%S")
-        heading = f"{step.phase} phase · run {progress.run}, iteration {progress.iteration} · {stamp} UTC"
-        answer = GateAnswered(choice=choice, phase=reply.phase, text=reply.text, heading=heading, by=reply.by)
-        if step.kind == "checks" and choice == "continue" and step.digest == _digest(self.progress):
-            self.agree()
-        try:
-            self.ledger.record(answer)
-        except MarathonError:
-            if reply.text:  # the only copy left is the one on the screen
-                self.shop.emit(Told(f"It could not be saved. What you typed:\n{reply.text}", "error"))
-            raise
-        self._forget(reply)
-        self.ledger.write_owed_words()
-
-    def _forget(self, reply: Reply) -> None:
-        """The message may go: what it said is in the journal."""
-        if reply.message:
-            self.shop.task.inbox.remove(reply.message)
-
-    def _elsewhere(self, step: Gate) -> Reply | None:
-        """A verdict sent from another shell to exactly this gate; one for another gate is noted and dropped."""
-        if self.stops.asked():
-            return Reply("quit", by="command")
-        for message in self.shop.task.inbox.messages():
-            if message.kind == "verdict":
-                reply = _as_reply(message, step)
-                if reply is not None:
-                    return reply
-                dropped = f"a verdict for another gate was dropped: {message.choice} {message.text}".rstrip()
-                self.ledger.record(Remark(text=dropped))
-                self.shop.task.inbox.remove(message.id)
-        return None
-
-    def _view(self, step: Gate) -> GateView:
-        phase, progress, task = self._phase(), self.progress, self.shop.task
-        document = task.asks_in if step.kind in BEFOREHAND else (phase.output if phase else None)
-        rounds = progress.round_of(step.phase)
-        before = task.runs.round_path(progress.run, step.phase, rounds - 1)
-        has_document = task.output_mark(document) is not None
-        following, crumb, can_loop = None, "", False
-        with contextlib.suppress(WorkflowInvalid):
-            after, over = advance(self.shop.definitions, progress.position)
-            following = None if over else current(self.shop.definitions, after).id
-            crumb = breadcrumb(self.shop.definitions, progress.position)
-            can_loop = progress.position.path[-1].place > 0 and bool(loop(self.shop.definitions, progress.position))
-        return GateView(
-            gate=step,
-            task=self.shop.shown,
-            iteration=progress.iteration,
-            next_phase=following,
-            output=self.shop.shown / document if document and has_document else None,
-            previous_round=before if rounds > 1 and before.exists() else None,
-            phases=phase_ids(self.shop.definitions, progress.workflow),
-            can_loop=can_loop,
-            breadcrumb=crumb,
-            resume=self.shop.resume,
-            steps=steps_line(progress.steps),
-            checks=check_lines(progress.checked.results) if progress.checked else (),
-            printed=self._printed() if step.kind == "failed" and not progress.checked else None,
-        )
-
-    def _printed(self) -> Path | None:
-        """Everything the last session said, for whoever has to find out why it failed."""
-        log = Path(self.shop.task.runs.session_path(self.progress.run, "events", self.progress.iteration, "jsonl"))
-        try:
-            with log.open("rb") as lines:
-                says_something = sum(1 for _ in islice(lines, 3)) > 2  # beside that it began and how it ended
-        except OSError:
-            return None
-        return self.shop.shown / log.relative_to(self.shop.task.folder) if says_something else None
-
-    def _phase(self) -> Phase | None:
-        try:
-            return current(self.shop.definitions, self.progress.position)
-        except WorkflowInvalid:
-            return None
-
-
-def _digest(progress: Progress) -> str:
-    return progress.criteria.digest if progress.criteria else ""
-
-
-def _as_reply(message: Message, step: Gate) -> Reply | None:
-    if step.opened is None or message.to != step.opened.token:
-        return None
-    match message.choice:
-        case "continue" | "redo" | "loop" | "answer" | "cancel" as choice:
-            return Reply(choice, message.phase, message.text, by="command", message=message.id)
+        case "oversight":
+            new = OversightSet(oversight="colleague" if marathon.life.oversight == "tool" else "tool")
+            marathon.record(new)
+            when = "after every session" if new.oversight == "colleague" else "only at reviews"
+            marathon.tell(f"From now on you are asked {when}.")
+        case "cancel":
+            marathon.record(Cancelled())
+        case _:
+            _record(marathon, gate, answer)
+    if answer.message:  # what it said is in the journal
+        marathon.store.remove(answer.message)
     return None
+
+
+def _record(marathon: Marathon, gate: Gate, answer: Answer) -> None:
+    """The answer goes into the journal with the human's words, and only then into human.md."""
+    life, stamp = marathon.life, marathon.clock().strftime("%Y-%m-%d %H:%M:%S")
+    heading = f"{gate.phase} phase · run {life.run}, iteration {life.iteration} · {stamp} UTC"
+    shown = life.criteria.digest if life.criteria else ""
+    if POLICIES[gate.reason].agreement and answer.choice == "continue" and gate.digest == shown:
+        verify.agree(marathon)
+    try:
+        marathon.record(replace(answer, heading=heading))
+    except MarathonError:
+        if answer.text:  # the only copy left is the one on the screen
+            marathon.tell(f"It could not be saved. What you typed:\n{answer.text}", "error")
+        raise
+    marathon.journal.write_owed_words()
+
+
+def _from_elsewhere(marathon: Marathon, gate: Gate) -> Answer | None:
+    """An answer sent from another shell to exactly this gate. Any other is noted and dropped."""
+    if marathon.stops.asked():
+        return Answer(choice="quit", by="command")
+    for message in marathon.store.messages():
+        if message.kind != "verdict":
+            continue
+        answer = _as_answer(message)
+        problem = _problem(marathon, gate, message, answer)
+        if answer is not None and not problem:
+            return answer
+        marathon.record(Remark(text=f"{problem}: {message.choice} {message.text}".rstrip()))
+        marathon.store.remove(message.id)
+    return None
+
+
+def _problem(marathon: Marathon, gate: Gate, message: Message, answer: Answer | None) -> str:
+    if message.to != gate.token or answer is None:
+        return "an answer to another gate was dropped"
+    refused = refusal(_offers(marathon, gate), answer, str(marathon.shown))
+    if refused:
+        marathon.tell(refused, "warning")
+    return "an answer that this gate does not offer was dropped" if refused else ""
+
+
+def _as_answer(message: Message) -> Answer | None:
+    for choice in _SENT:
+        if message.choice == choice:
+            return Answer(choice=choice, phase=message.phase, text=message.text, by="command", message=message.id)
+    return None
+
+
+def _view(marathon: Marathon, gate: Gate) -> GateView:
+    life, task, where, policy = marathon.life, marathon.task, marathon.where, POLICIES[gate.reason]
+    output = where.phase.output if where.phase else None
+    document = task.asks_in if policy.agreement else output
+    before = task.runs.round_path(life.run, gate.phase, where.round - 2)
+    return GateView(
+        gate=gate,
+        offers=_offers(marathon, gate),
+        task=marathon.shown,
+        iteration=life.iteration,
+        document=marathon.shown / document if document and task.output_mark(document) else None,
+        previous_round=before if where.round > 2 and before.exists() else None,
+        breadcrumb=where.breadcrumb,
+        resume=marathon.resume,
+        steps=steps_line(life.steps),
+        checks=check_lines(life.checked.results) if life.checked else (),
+        rating=life.rating,
+        log=_log(marathon) if policy.shows_log else None,
+    )
+
+
+def _log(marathon: Marathon) -> Path | None:
+    """Everything the last session said, for whoever has to find out why it failed."""
+    task, life = marathon.task, marathon.life
+    log = Path(task.runs.session_path(life.run, "events", life.iteration, "jsonl"))
+    try:
+        with log.open("rb") as lines:
+            says_something = sum(1 for _ in islice(lines, 3)) > 2  # beside its beginning and its end
+    except OSError:
+        return None
+    return marathon.shown / log.relative_to(task.folder) if says_something else None

@@ -1,126 +1,112 @@
-"""The loop: read what is known, decide the next step, act, record. Everything it needs is handed in."""
+"""The loop: read what is known, decide the next step, act, record."""
 
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from marathon.agents.base import Outcome
-from marathon.core.budgets import Limits
-from marathon.core.courses.workflow import WorkflowInvalid, current
 from marathon.core.decide import next_step
-from marathon.core.events import Told
-from marathon.core.life import Progress
+from marathon.core.gates import WAITS_FOR_HUMAN
 from marathon.core.names import DONE
-from marathon.core.records import Finished, Moved
-from marathon.core.steps import Finish, Gate, Halt, Move, RunSession, Verify, Wait
+from marathon.core.records import Finished, Gate
+from marathon.core.steps import Finish, Halt, Note, RunSession, Verify, Wait
 from marathon.core.text import duration, steps_line
 from marathon.process.signals import Interrupted
-from marathon.runner.gates import WAITS_FOR_HUMAN, Gatekeeper
-from marathon.runner.journal import Ledger
-from marathon.runner.marathon import Workshop
+from marathon.runner import gates, verify
 from marathon.runner.session import observe, run_session, update_state
-from marathon.runner.stops import Stops
-from marathon.runner.verify import Verifier
 from marathon.runner.waiting import wait
 from marathon.store.agent_channel import channel_of
 from marathon.surfaces.gate_text import with_option
 
+if TYPE_CHECKING:
+    from marathon.runner.marathon import Marathon
+
 COMPLETED = 0
 
 
-@dataclass
-class Runner:
-    """One marathon, from where the journal left it to a finish, a gate nobody answers, or a stop."""
+def run(marathon: Marathon) -> int:
+    """The exit code: of a finish, of a gate that no one answers, of a stop or an interruption."""
+    try:
+        return _run(marathon)
+    except Interrupted as end:
+        marathon.tell(f"Interrupted; everything is saved. To continue: {marathon.resume}")
+        return 128 + end.signum
+    except EOFError:
+        marathon.tell(f"No answer; the gate stays open. To continue: {marathon.resume}")
+        # A closed window comes as a signal and as the end of input. The signal is what it was.
+        return 128 + signal.SIGHUP if marathon.signals.pending(signal.SIGHUP) else WAITS_FOR_HUMAN
 
-    shop: Workshop
-    ledger: Ledger
-    gatekeeper: Gatekeeper
-    verifier: Verifier
-    limits: Limits
-    stops: Stops
 
-    @property
-    def progress(self) -> Progress:
-        return self.ledger.progress
-
-    def run(self) -> int:
-        """The exit code. Interrupted is raised through: the state is saved at every step."""
-        self._recover()
-        self.gatekeeper.take_waiting_verdict()
-        while True:
-            if self.stops.asked():
-                self._tell(f"Stopped on request; everything is saved. To go on: {self.shop.resume}")
+def _run(marathon: Marathon) -> int:
+    _recover(marathon)
+    while not marathon.stops.asked():
+        verify.recheck(marathon)
+        match next_step(marathon.life, marathon.course, marathon.options.limits):
+            case RunSession() as step:
+                run_session(marathon, step)
+                _pass_interruption_on(marathon)
+            case Gate() as gate:
+                code = gates.resolve(marathon, gate)
+                if code is not None:
+                    return code
+            case Wait() as step:
+                wait(marathon, step)
+            case Note() as step:
+                marathon.record(step.record)
+            case Verify() as step:
+                verify.verify(marathon, step)
+            case Finish() as step:
+                return _finish(marathon, step)
+            case Halt():
+                marathon.tell(f"This run was cancelled. To start again: {_again(marathon)}")
                 return WAITS_FOR_HUMAN
-            self.verifier.look()
-            step = next_step(self.progress, self.shop.definitions, self.limits)
-            match step:
-                case RunSession():
-                    run_session(self.shop, self.progress, step)
-                    self._pass_interruption_on()
-                case Gate():
-                    code = self.gatekeeper.attend(step)
-                    if code is not None:
-                        return code
-                case Wait():
-                    wait(self.shop, self.ledger, step, self.stops, keys=self.gatekeeper.desk.interactive)
-                case Move():
-                    path = [(segment.workflow, segment.place) for segment in step.position.path]
-                    self.ledger.record(Moved(path=path, steps=step.position.steps, phase=step.phase))
-                case Verify():
-                    self.verifier.verify(step)
-                case Finish():
-                    return self._finish(step)
-                case Halt():
-                    self._tell(f"This run was cancelled. To start again: {self._again()}")
-                    return WAITS_FOR_HUMAN
+    marathon.tell(f"Stopped on request; everything is saved. To continue: {marathon.resume}")
+    return WAITS_FOR_HUMAN
 
-    def _recover(self) -> None:
-        """A session that was under way when its runner died is observed now: finished work is not done again."""
-        session = self.progress.session
-        if session is None:
-            return
-        try:
-            phase = current(self.shop.definitions, self.progress.position)
-        except WorkflowInvalid:
-            return
-        mailbox = channel_of(self.shop.mailbox.folder, session.runner)
-        mail = mailbox.read() if mailbox else {}
-        if (mail.get("run"), mail.get("iteration")) != (self.progress.run, session.iteration):
-            mail = {}  # of another session: a power cut may bring it back
-        seconds = self.shop.task.runs.worked(self.progress.run, session.iteration, session.at)
-        outcome = Outcome("lost", "the runner was killed", seconds)
-        observe(self.shop, self.progress, phase, outcome, mail)
-        if mailbox is not None:
-            mailbox.remove()
 
-    def _pass_interruption_on(self) -> None:
-        ended = self.progress.ended
-        if ended is not None and ended.ending == "interrupted":
-            raise Interrupted(signal.Signals[ended.cause])
+def _recover(marathon: Marathon) -> None:
+    """A session whose runner was killed is observed now, so that finished work is not done again."""
+    life, phase = marathon.life, marathon.where.phase
+    if life.session is None or phase is None:
+        return
+    channel = channel_of(marathon.channel.folder, life.session.runner)
+    left = channel.read() if channel else {}
+    if (left.get("run"), left.get("iteration")) != (life.run, life.session.iteration):
+        left = {}  # it belongs to another session; a power cut may bring it back
+    seconds = marathon.task.runs.worked(life.run, life.session.iteration, life.session.at)
+    observe(marathon, phase, Outcome("lost", "the runner was killed", seconds), left)
+    if channel is not None:
+        channel.remove()
 
-    def _finish(self, step: Finish) -> int:
-        if step.recorded:
-            self._tell(f"This task is completed. To start it again: {self._again()}")
-            return COMPLETED
-        update_state(self.shop, DONE, self.progress.iteration, state="completed")
-        self.ledger.record(Finished())
-        self._tell(f"✅ Completed: {self.shop.shown} ({self._account()})")
-        if (self.shop.task.folder / "result.md").exists():
-            self._tell(f"The result: {self.shop.shown / 'result.md'}")
+
+def _pass_interruption_on(marathon: Marathon) -> None:
+    ended = marathon.life.ended
+    if ended is not None and ended.ending == "interrupted":
+        raise Interrupted(signal.Signals[ended.cause])
+
+
+def _finish(marathon: Marathon, step: Finish) -> int:
+    if step.recorded:
+        marathon.tell(f"This task is completed. To start it again: {_again(marathon)}")
         return COMPLETED
+    update_state(marathon, DONE, marathon.life.iteration, state="completed")
+    marathon.record(Finished())
+    marathon.tell(f"✅ Completed: {marathon.shown} ({_account(marathon)})")
+    if (marathon.task.folder / "result.md").exists():
+        marathon.tell(f"The result: {marathon.shown / 'result.md'}")
+    return COMPLETED
 
-    def _account(self) -> str:
-        """5 sessions, 3m of work, $1.20, 3 criteria met, 9/9 steps"""
-        progress = self.progress
-        parts = [f"{progress.iteration} sessions", f"{duration(progress.run_seconds)} of work"]
-        if progress.usage.cost:
-            parts.append(f"${progress.usage.cost:.2f}")
-        parts.append(f"{len(progress.checked.results)} criteria met" if progress.checked else "nothing was checked")
-        return ", ".join([*parts, *filter(None, [steps_line(progress.steps)])])
 
-    def _tell(self, text: str) -> None:
-        self.shop.emit(Told(text))
+def _account(marathon: Marathon) -> str:
+    """5 sessions, 3m of work, $1.20, 3 criteria met, 9/9 steps"""
+    life = marathon.life
+    parts = [f"{life.iteration} sessions", f"{duration(life.run_seconds)} of work"]
+    if life.usage.cost:
+        parts.append(f"${life.usage.cost:.2f}")
+    parts.append(f"{len(life.checked.results)} criteria met" if life.checked else "nothing was checked")
+    return ", ".join([*parts, *filter(None, [steps_line(life.steps)])])
 
-    def _again(self) -> str:
-        return with_option(self.shop.resume, '-h "what else to do"')
+
+def _again(marathon: Marathon) -> str:
+    return with_option(marathon.resume, '-h "what else to do"')

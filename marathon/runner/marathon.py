@@ -1,48 +1,174 @@
-"""Everything the parts of a running marathon have in common."""
+"""The one place where a marathon is put together: for the command line, the demo, bare pi, and the tests."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+import contextlib
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 from marathon.agents.base import Agent
-from marathon.core.courses.workflow import Definitions
-from marathon.core.events import Sink
-from marathon.core.life import Progress
-from marathon.core.records import Record
+from marathon.core.budgets import Limits
+from marathon.core.courses.base import Course
+from marathon.core.courses.where import Where
+from marathon.core.events import Sink, Told
+from marathon.core.life import Life
+from marathon.core.records import Oversight, Record
 from marathon.core.wait import Now
-from marathon.process.child import Exit, run
 from marathon.process.clock import moment
 from marathon.process.signals import Signals
-from marathon.store.agent_channel import AgentChannel
+from marathon.runner import gates, opening, verify
+from marathon.runner.journal import Journal
+from marathon.runner.stops import Stops
+from marathon.store.agent_channel import AgentChannel, sweep
+from marathon.store.base import Lease, Store
 from marathon.store.task import Task
+from marathon.store.trusted import Trusted
+from marathon.surfaces.base import GateSurface
 
 
 @dataclass(frozen=True)
-class Workshop:
-    """Handed in once."""
+class Budget:
+    """A budget that was typed on this command line. `added` comes on top of what is allowed or used already."""
+
+    field: str  # of Limits
+    value: float
+    added: bool = False
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What a human asked for, read and checked before anything is changed."""
 
     task: Task
-    shown: Path
-    resume: str
+    shown: Path  # the task as the human names it
+    limits: Limits = field(default_factory=Limits)
+    typed: tuple[Budget, ...] = ()
+    feedback: str | None = None
+    oversight: Oversight | None = None
+    auto_approve: bool = False
+    trust: bool = False
+    keep_events: int = 0
+    resume: str = "pi-marathon"  # the command that continues, from the project's folder
+    resume_here: str = ""  # the same, from where the human is
+
+
+@dataclass
+class Marathon:
+    """One marathon under way: what its parts share."""
+
+    options: RunOptions
     project: Path
-    definitions: Definitions
     agent: Agent
-    mailbox: AgentChannel
+    surface: GateSurface
+    course: Course
+    store: Store
+    journal: Journal
+    lease: Lease
+    channel: AgentChannel
     runner: str
     signals: Signals
     emit: Sink
-    record: Callable[[Record], Progress]
-    progress: Callable[[], Progress]
-    catch_up: Callable[[], None]  # with what can wait until an agent is at work
+    stops: Stops
+    trusted: Trusted
+    environ: Mapping[str, str]
     clock: Callable[[], datetime]
-    stop_now: Callable[[], bool]
-    lock_fd: int
-    timeout: float
-    environ: Mapping[str, str]  # what sessions are started with, beside what is said to each
-    attended: bool = False
-    keep_events: int = 0
-    start: Callable[..., Exit] = run
-    now: Callable[[], Now] = moment
+    now: Callable[[], Now]
+    rechecked: tuple[object, ...] = ()  # what the criteria's files looked like when they were last read
+
+    @property
+    def task(self) -> Task:
+        return self.options.task
+
+    @property
+    def shown(self) -> Path:
+        return self.options.shown
+
+    @property
+    def life(self) -> Life:
+        return self.journal.life
+
+    @property
+    def where(self) -> Where:
+        return self.course.where(self.life)
+
+    @property
+    def resume(self) -> str:
+        """The command that continues this marathon."""
+        return self.options.resume_here or self.options.resume
+
+    def record(self, record: Record) -> Life:
+        return self.journal.record(record)
+
+    def tell(self, text: str, level: Literal["info", "warning", "error"] = "info") -> None:
+        self.emit(Told(text, level))
+
+
+def new_runner_id() -> str:
+    return f"m-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{secrets.token_hex(3)}"
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+@contextlib.contextmanager
+def open(
+    options: RunOptions,
+    project: Path,
+    agent: Agent,
+    surface: GateSurface,
+    store: Store,
+    course: Course,
+    *,
+    signals: Signals,
+    emit: Sink,
+    states: Path,
+    trusted: Path,
+    environ: Mapping[str, str] = os.environ,
+    clock: Callable[[], datetime] = utc_now,
+    now: Callable[[], Now] = moment,
+) -> Iterator[Marathon]:
+    """Take the task, bring its journal up to date, and hand over a marathon that is ready to run."""
+    runner = new_runner_id()
+    with contextlib.ExitStack() as cleanup:
+        lease = opening.take(store, options, runner, project, emit)
+        cleanup.callback(lease.release)
+        cleanup.callback(sweep, states, time.time())
+        channel = AgentChannel(states, runner)
+        cleanup.callback(channel.remove)
+        cleanup.callback(store.close)
+        journal = Journal(store, course, options.task)
+        cleanup.callback(agent.close)
+        marathon = Marathon(
+            options=options,
+            project=project,
+            agent=agent,
+            surface=surface,
+            course=course,
+            store=store,
+            journal=journal,
+            lease=lease,
+            channel=channel,
+            runner=runner,
+            signals=signals,
+            emit=emit,
+            stops=Stops(options.task, store, runner, emit),
+            trusted=Trusted(trusted),
+            environ=environ,
+            clock=clock,
+            now=now,
+        )
+        opening.bring_up_to_date(marathon)
+        verify.recheck(marathon)
+        if options.trust:
+            verify.agree(marathon)
+        gates.take_waiting_answer(marathon)  # first, because a go-ahead and its words count before a restart
+        opening.restart(marathon)
+        opening.allow(marathon)
+        yield marathon

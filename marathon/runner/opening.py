@@ -1,44 +1,46 @@
-"""Opens a task for a runner: takes the lock, ends what an earlier runner left, and finishes what a crash cut off."""
+"""Opens a task for a runner: takes the lease, adopts or begins the task, finishes what a crash cut off, restarts it."""
 
 from __future__ import annotations
 
-import os
-import secrets
-import time
-from collections.abc import Callable
-from datetime import datetime
-from pathlib import Path
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from marathon.core.courses.workflow import Definitions, Phase, enter, locate, places
+from marathon.core.budgets import BUDGETS, with_amounts
+from marathon.core.courses.phases import Phases
 from marathon.core.courses.workflow import Path as PhasePath
+from marathon.core.courses.workflow import Phase, locate, places, recorded_path
 from marathon.core.events import Sink, Told
-from marathon.core.human_note import Words
+from marathon.core.human_note import HumanNote
 from marathon.core.names import DONE, StateInvalid
-from marathon.core.records import Begun, RestartBegun, RunStarted
+from marathon.core.records import Begun, LimitSet, OversightSet, RestartBegun
 from marathon.core.state import TaskState
 from marathon.core.text import clean, one_line
 from marathon.errors import TaskInvalid, WrongUsage
 from marathon.process.tree import end, find_by_environ, identity
-from marathon.runner.journal import Ledger
+from marathon.store.base import Lease, Store
 from marathon.store.lock import Held, TaskLock
 from marathon.store.restart import archive, archive_names
 from marathon.store.task import Task
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from marathon.runner.marathon import Marathon, RunOptions
+
 STRAY_GRACE = 2.0
 
 
-def lock_task(task: Task, shown: Path, runner: str, resume: str, emit: Sink) -> TaskLock:
-    """The task's lock. Processes of a runner that is no more are named and ended; a living runner keeps the task."""
-    task.prepare()
+def take(store: Store, options: RunOptions, runner: str, project: Path, emit: Sink) -> Lease:
+    """The task's lease. Processes of a runner that is gone are named and ended; a living runner keeps the task."""
     try:
-        lock = TaskLock(task.lock_path, shown, runner, resume)
+        lease = store.lease(options.shown, runner, options.resume, project)
     except Held as held:
         if held.holder is None or identity(held.holder.pid) is not None or not _end_strays(held.holder.runner, emit):
             raise
-        return TaskLock(task.lock_path, shown, runner, resume)
-    if lock.before is not None:
-        _end_strays(lock.before.runner, emit)
-    return lock
+        return store.lease(options.shown, runner, options.resume, project)
+    if isinstance(lease, TaskLock) and lease.before is not None:
+        _end_strays(lease.before.runner, emit)
+    return lease
 
 
 def _end_strays(runner: str, emit: Sink) -> bool:
@@ -49,61 +51,72 @@ def _end_strays(runner: str, emit: Sink) -> bool:
     return bool(strays)
 
 
-def check_workflow(definitions: Definitions, workflow: str) -> None:
-    if workflow not in definitions:
-        raise WrongUsage(f"There is no workflow {workflow!r}. See: pi-marathon workflow list")
+def bring_up_to_date(marathon: Marathon) -> None:
+    """Begin a new task, and complete what an earlier runner recorded but did not live to carry out."""
+    if not marathon.life.begun:
+        marathon.record(_first_record(marathon))
+    marathon.task.remove_leftovers()
+    marathon.journal.write_owed_words()
+    if marathon.life.restart is not None:
+        _complete_restart(marathon, marathon.life.restart)
+    chosen = marathon.options.oversight
+    if chosen is not None and chosen != marathon.life.oversight:
+        marathon.record(OversightSet(oversight=chosen))
 
 
-def begin(task: Task, ledger: Ledger, definitions: Definitions, workflow: str, clock: Callable[[], datetime]) -> None:
-    """The first record of a task: new, or adopted as its STATE.json says."""
-    check_workflow(definitions, workflow)
+def check_workflow(course: Phases) -> None:
+    if course.workflow not in course.definitions:
+        raise WrongUsage(f"There is no workflow {course.workflow!r}. See: pi-marathon workflow list")
+
+
+def _first_record(marathon: Marathon) -> Begun:
+    """Of a new task, or of one that is adopted as its STATE.json says."""
+    task = marathon.task
+    if isinstance(marathon.course, Phases):
+        check_workflow(marathon.course)
     try:
         state = task.read_state()
     except StateInvalid as error:
+        path = task.folder / "STATE.json"
         raise TaskInvalid(
-            f"{task.folder / 'STATE.json'} is not valid: {clean(str(error))}. Mend it, or remove it to start anew."
+            f"{path} is not valid: {clean(str(error))}. Fix it, or remove it to start from the beginning."
         ) from error
-    first = enter(definitions, workflow).path
+    if state is not None and isinstance(marathon.course, Phases):
+        return _adopted(task, state, marathon.course)
+    first = marathon.course.begin()
     if state is None:
-        phase = places(definitions, workflow)[0][1].id
-        task.write_state(TaskState(state="running", phase=phase).written(clock()))
-        ledger.record(Begun(workflow=workflow, path=list(first), phase=phase, gates=_gates(definitions, workflow)))
-        return
-    ledger.record(_adopt(task, state, definitions, workflow))
+        task.write_state(TaskState(state="running", phase=first.phase).written(marathon.clock()))
+    return first
 
 
-def _adopt(task: Task, state: TaskState, definitions: Definitions, workflow: str) -> Begun:
-    all_places = places(definitions, workflow)
-    ids = [phase.id for _, phase in all_places]
-    path = all_places[-1][0] if _is_over(state) else locate(definitions, workflow, state.phase, ())
+def _adopted(task: Task, state: TaskState, course: Phases) -> Begun:
+    all_places = places(course.definitions, course.workflow)
+    over = state.state == "completed" or state.phase == DONE
+    try:
+        recorded = recorded_path(state.model_extra or {})  # of a task that another tool has begun
+    except WorkflowInvalid as error:
+        raise TaskInvalid(f"{task.folder / 'STATE.json'}: {error}. Fix it.") from error
+    known_paths = [place for place, _ in all_places]
+    if recorded in known_paths:
+        path: PhasePath | None = recorded
+    else:
+        path = all_places[-1][0] if over else locate(course.definitions, course.workflow, state.phase, ())
     if path is None:
+        known = ", ".join(phase.id for _, phase in all_places)
         raise TaskInvalid(
-            f"{task.folder / 'STATE.json'}: phase {clean(state.phase)[:60]!r} is not one of {', '.join(ids)}. Mend it."
+            f"{task.folder / 'STATE.json'}: phase {clean(state.phase)[:60]!r} is not one of {known}. Fix it."
         )
-    number = [place for place, _ in all_places].index(path)
+    number = known_paths.index(path)
     reviewed = _awaits_review(task, state, all_places, number)
     path, phase = all_places[reviewed if reviewed is not None else number]
-    done = state.iteration if state.state == "paused" else max(0, state.iteration - 1)
-    note = clean(state.note) if state.note else None
-    return Begun(
-        workflow=workflow,
-        path=list(path),
-        phase=phase.id,
-        iteration=done,
+    return replace(
+        course.begin_at(path, phase.id),
+        iteration=state.iteration if state.state == "paused" else max(0, state.iteration - 1),
         review=reviewed is not None,
         adopted=True,
-        over=_is_over(state),
-        note=note,
-        gates=_gates(definitions, workflow),
+        over=over,
+        note=clean(state.note) if state.note else None,
     )
-
-
-def _gates(definitions: Definitions, workflow: str) -> list[str]:
-    return sorted({phase.id for _, phase in places(definitions, workflow) if phase.gate})
-
-
-def _is_over(state: TaskState) -> bool:
-    return state.state == "completed" or state.phase == DONE
 
 
 def _awaits_review(task: Task, state: TaskState, all_places: list[tuple[PhasePath, Phase]], number: int) -> int | None:
@@ -116,50 +129,54 @@ def _awaits_review(task: Task, state: TaskState, all_places: list[tuple[PhasePat
     return before if before >= 0 and task.output_mark(all_places[before][1].output) else None
 
 
-def finish_interrupted(task: Task, ledger: Ledger, definitions: Definitions, clock: Callable[[], datetime]) -> None:
-    """Complete what an earlier runner recorded but did not live to carry out."""
-    task.remove_leftovers()
-    ledger.write_owed_words()
-    begun = ledger.progress.restart
-    if begun is not None:
-        _complete_restart(task, ledger, begun, definitions, clock)
+def restart(marathon: Marathon) -> None:
+    """With -h: archive the last run's artifacts, keep the human's words, and begin a new run.
 
-
-def restart(
-    task: Task, ledger: Ledger, definitions: Definitions, text: str, clock: Callable[[], datetime]
-) -> list[tuple[str, str]]:
-    """Archive the last run's artifacts, keep the human's words, and begin a new run; unless these very words have begun
-    one that has had no session yet: then the same command was typed again after a crash. (file, its archive name)"""
-    progress = ledger.progress
-    if (progress.restarted_with, progress.iteration) == (text, 0):
-        return []
-    outputs = [phase.output for _, phase in places(definitions, progress.workflow) if phase.output]
+    The same words again, before a session of that run, are the same command typed again after a crash.
+    """
+    text, life = marathon.options.feedback, marathon.life
+    if text is None or (life.restarted_with, life.iteration) == (text, 0):
+        return
+    now = marathon.clock()
     record = RestartBegun(
-        files=archive_names(task, outputs, clock()),
-        heading=f"Restart · run {progress.run + 1} · {clock().strftime('%Y-%m-%d %H:%M:%S')} UTC",
+        files=archive_names(marathon.task, marathon.course.outputs(life), now),
+        heading=f"Restart · run {life.run + 1} · {now.strftime('%Y-%m-%d %H:%M:%S')} UTC",
         text=text,
     )
-    ledger.record(record)
-    _complete_restart(task, ledger, record, definitions, clock)
-    return record.files
+    marathon.record(record)
+    _complete_restart(marathon, record)
+    if record.files:
+        marathon.tell(f"Kept from the run before: {', '.join(name for _, name in record.files)}")
 
 
-def _complete_restart(
-    task: Task, ledger: Ledger, record: RestartBegun, definitions: Definitions, clock: Callable[[], datetime]
-) -> None:
-    progress = ledger.progress
+def _complete_restart(marathon: Marathon, record: RestartBegun) -> None:
+    task, now = marathon.task, marathon.clock()
     archive(task, record.files)
-    task.append_human(Words(record.heading, record.text))
-    path, phase = places(definitions, progress.workflow)[0]
+    task.append_human(HumanNote(record.heading, record.text))
+    started = marathon.course.restart(marathon.life)
     try:
         state = task.read_state()
     except StateInvalid:
-        task.set_state_aside(clock())
+        task.set_state_aside(now)
         state = None
-    state = state or TaskState(state="running", phase=phase.id)
-    task.write_state(state.written(clock(), state="running", phase=phase.id, iteration=1, note=None))
-    ledger.record(RunStarted(run=progress.run + 1, path=list(path), phase=phase.id))
+    state = state or TaskState(state="running", phase=started.phase)
+    task.write_state(state.written(now, state="running", phase=started.phase, iteration=1, note=None))
+    marathon.record(started)
 
 
-def new_runner_id() -> str:
-    return f"m-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{secrets.token_hex(3)}"
+def allow(marathon: Marathon) -> None:
+    """Budgets that were typed belong to this task from now on."""
+    options, agent = marathon.options, marathon.agent
+    for typed in options.typed:
+        life = marathon.life
+        limits = with_amounts(options.limits, life.limits, life.added)
+        used = next(budget.used(life.used) for budget in BUDGETS if budget.field == typed.field)
+        if typed.added:
+            value = max(getattr(limits, typed.field), used) + typed.value
+            marathon.record(LimitSet(name=typed.field, value=value, added=True))
+        elif dict(life.limits).get(typed.field) != typed.value or dict(life.added).get(typed.field) is not None:
+            marathon.record(LimitSet(name=typed.field, value=typed.value))
+    limits = with_amounts(options.limits, marathon.life.limits, marathon.life.added)
+    if (limits.max_cost or limits.max_tokens) and not agent.tells_usage:
+        useless = "--max-cost and --max-tokens have no effect"
+        marathon.tell(f"The agent {agent.name} does not report its usage, so {useless}.", "warning")

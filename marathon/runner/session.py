@@ -4,141 +4,140 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from marathon.agents.base import Host, Outcome
 from marathon.core.breakers import last_contents
 from marathon.core.courses.workflow import Phase
-from marathon.core.decide import phase_ids
-from marathon.core.events import SessionBegan, SessionOver, Told
-from marathon.core.life import Progress, Steer
+from marathon.core.events import SessionBegan, SessionOver
+from marathon.core.life import Life, Steer
 from marathon.core.names import DONE, StateInvalid
 from marathon.core.prompt import build_prompt
-from marathon.core.records import Proposal, SessionEnded, SessionStarted, SteerTaken, WaitAsked
-from marathon.core.state import TaskState
+from marathon.core.records import Proposal, Rating, SessionEnded, SessionStarted, SteerTaken, WaitAsked
+from marathon.core.state import TaskState, rating_in
 from marathon.core.steps import RunSession
 from marathon.core.text import clean, one_line, steps_line
 from marathon.core.usage import Usage
 from marathon.errors import TaskInvalid
 from marathon.git.changes import UNKNOWN, Changes, changes_since
-from marathon.runner.marathon import Workshop
-from marathon.runner.session_inputs import briefing, environment, mail
+from marathon.process.child import run
+from marathon.runner.session_inputs import briefing, channel_fields, environment
 from marathon.store.files import write_new
+
+if TYPE_CHECKING:
+    from marathon.runner.marathon import Marathon
 
 SHORTEST_WAIT, LONGEST_WAIT = 60.0, 3600.0
 LONGEST_TEXT = 20_000
+_OF_A_ROUND = ("criteriaStatus", "criteriaEvidence")  # verdicts belong to the round they were given in
+_OF_A_SESSION = ("wait", "question", "rating")
 
 
-def take_steering(shop: Workshop, progress: Progress, *, between: bool = False) -> Progress:
-    """Move steering out of the inbox: into the journal first, then the file may go; some is for between sessions."""
-    for message in shop.task.inbox.messages():
+def take_steering(marathon: Marathon, *, between: bool = False) -> Life:
+    """Move steering out of the inbox: into the journal first, then the file may go. Some is for between sessions."""
+    for message in marathon.store.messages():
         if message.kind == "steer" and (between or not message.later):
-            if message.id not in {steer.id for steer in progress.steer}:
-                progress = shop.record(SteerTaken(id=message.id, text=message.text))
-            shop.task.inbox.remove(message.id)
-    return progress
+            if message.id not in {steer.id for steer in marathon.life.steer}:
+                marathon.record(SteerTaken(id=message.id, text=message.text))
+            marathon.store.remove(message.id)
+    return marathon.life
 
 
-def update_state(shop: Workshop, phase: str, iteration: int, *, forget: Sequence[str] = (), **changes: Any) -> None:
-    """Rewrite STATE.json (no agent is alive) and keep the fields we do not know."""
+def update_state(marathon: Marathon, phase: str, iteration: int, *, forget: Sequence[str] = (), **changes: Any) -> None:
+    """Rewrite STATE.json while no agent is alive, and keep the fields we do not know."""
     try:
-        state = shop.task.read_state()
+        state = marathon.task.read_state()
     except StateInvalid as error:
-        _set_aside(shop, clean(str(error)))
+        _set_aside(marathon, clean(str(error)))
         state = None
     state = state or TaskState(state="running", phase=phase)
-    state = state.without(forget).written(shop.clock(), phase=phase, iteration=iteration, **changes)
-    shop.task.write_state(state)
+    state = state.without(forget).written(marathon.clock(), phase=phase, iteration=iteration, **changes)
+    marathon.task.write_state(state)
 
 
-def run_session(shop: Workshop, progress: Progress, step: RunSession) -> Progress:
+def run_session(marathon: Marathon, step: RunSession) -> None:
     """Start the agent, stream what it says, record how it ended."""
-    task, phase = shop.task, step.phase
-    progress = take_steering(shop, progress, between=True)
-    iteration = progress.iteration + 1
-    human, human_mark = task.new_from_human(progress.delivered)
-    now = shop.clock()
-    task.runs.make_room(progress.run, iteration, shop.keep_events)
-    log = task.runs.session_path(progress.run, "events", iteration, "jsonl")
-    shop.mailbox.prepare(mail(shop, phase.id, iteration, progress, now, log))
-    # Verdicts are of the round they were given in; a new one judges anew.
-    forget = () if progress.in_round else ("criteriaStatus", "criteriaEvidence")
-    update_state(shop, phase.id, iteration, forget=forget, state="running", note=None)
-    prompt = task.runs.session_path(progress.run, "prompts", iteration, "md")
-    text = build_prompt(briefing(shop, progress, step, iteration, human, bool(human_mark.size)))
+    task, phase = marathon.task, step.phase
+    life = take_steering(marathon, between=True)
+    iteration = life.iteration + 1
+    human, human_mark = task.new_from_human(life.delivered)
+    task.runs.make_room(life.run, iteration, marathon.options.keep_events)
+    log = task.runs.session_path(life.run, "events", iteration, "jsonl")
+    marathon.channel.write(channel_fields(marathon, phase.id, iteration, marathon.clock(), log))
+    forget = _OF_A_SESSION if life.in_round else (*_OF_A_SESSION, *_OF_A_ROUND)
+    update_state(marathon, phase.id, iteration, forget=forget, state="running", note=None)
+    prompt = task.runs.session_path(life.run, "prompts", iteration, "md")
+    text = build_prompt(briefing(marathon, step, iteration, human, bool(human_mark.size)))
     write_new(prompt, text.encode("utf-8", "replace"))
     for _, warning in step.warnings:
-        shop.emit(Told(warning, "warning"))
+        marathon.tell(warning, "warning")
     for guidance in step.guidance:
-        shop.emit(Told(f"The agent is told: {one_line(guidance, 300)}"))
-    progress = shop.record(
+        marathon.tell(f"The agent is told: {one_line(guidance, 300)}")
+    life = marathon.record(
         SessionStarted(
             iteration=iteration,
             phase=phase.id,
-            agent=shop.agent.name,
-            runner=shop.runner,
+            agent=marathon.agent.name,
+            runner=marathon.runner,
             output_mark=task.output_mark(phase.output),
             human=human_mark,
-            steer=[steer.id for steer in progress.steer],
+            steer=[steer.id for steer in life.steer],
             guidance=list(step.guidance),
             reflects=step.reflect,
             warned=[budget for budget, _ in step.warnings],
         )
     )
-    kept_log = "" if shop.agent.keeps_log else log
-    shop.emit(SessionBegan(progress.run, iteration, phase.id, phase.emoji, shop.agent.name, kept_log))
+    kept_log = "" if marathon.agent.keeps_log else log
+    marathon.emit(SessionBegan(life.run, iteration, phase.id, phase.emoji, marathon.agent.name, kept_log))
     before, state_before, began = task.artifacts(), task.state_mark(), time.time()
     try:
-        outcome = shop.agent.run(_host(shop, progress, phase.id, prompt))
+        outcome = marathon.agent.run(_host(marathon, life, phase.id, prompt))
     finally:
         if not task.exists():  # whatever else went wrong, this is why
-            raise TaskInvalid(f"{shop.shown} was removed while the marathon ran. The agent was stopped.")
-    mail_left = shop.mailbox.read()
-    asks = _wait_asked(mail_left) or mail_left.get("feedbackQuestion")
+            raise TaskInvalid(f"{marathon.shown} was removed while the marathon ran. The agent was stopped.")
+    channel = marathon.channel.read()
+    asks = _wait_asked(channel.get("waitSeconds"), channel.get("waitReason")) or channel.get("feedbackQuestion")
     if outcome.ending == "ended" and not asks and task.state_mark() == state_before:
-        shop.emit(Told("The agent did not write STATE.json; that counts as: more of this phase is left.", "warning"))
+        marathon.tell("The agent did not update STATE.json, so this phase continues.", "warning")
     artifacts = task.artifacts()
-    changes = changes_since(shop.project, began, task.folder, artifacts)
-    changes = Changes(changes.moved or before != artifacts, changes.files)
-    return observe(shop, progress, phase, outcome, mail_left, changes)
+    changes = changes_since(marathon.project, began, task.folder, artifacts)
+    observe(marathon, phase, outcome, channel, Changes(changes.moved or before != artifacts, changes.files))
 
 
 def observe(
-    shop: Workshop,
-    progress: Progress,
-    phase: Phase,
-    outcome: Outcome,
-    mail: Mapping[str, Any],
-    changes: Changes = UNKNOWN,
-) -> Progress:
+    marathon: Marathon, phase: Phase, outcome: Outcome, channel: Mapping[str, Any], changes: Changes = UNKNOWN
+) -> None:
     """Read what the agent left and put it into the journal; also for a session whose runner was killed."""
-    proposal, invalid = _read_proposal(shop, progress, phase)
-    mark = shop.task.output_mark(phase.output)
-    output: Literal["fresh", "stale", "missing"] = "fresh" if mark != progress.round_mark else "stale"
+    life = marathon.life
+    state, invalid = _read_state(marathon, phase)
+    mark = marathon.task.output_mark(phase.output)
+    output: Literal["fresh", "stale", "missing"] = "fresh" if mark != life.round_mark else "stale"
+    wait, question, rating = _asked(channel, state)
     ended = SessionEnded(
         ending=outcome.ending,
         cause=clean(outcome.cause),
         seconds=round(outcome.seconds, 3),
-        proposal=proposal,
+        proposal=Proposal(state=state.state, phase=state.phase, note=_text(state.note)) if state else None,
         invalid=invalid,
         output=output if mark else "missing",
-        changed=changes.moved or not set(changes.files) <= last_contents(progress.contents),
-        wait=_wait_asked(mail),
-        question=_text(mail.get("feedbackQuestion")),
+        changed=changes.moved or not set(changes.files) <= last_contents(life.contents),
+        wait=wait,
+        question=question,
         usage=outcome.usage,
         stopReason=outcome.stop_reason,
         permanent=outcome.permanent,
         retry_after=outcome.retry_after,
         steered=list(outcome.steered),
         signal=outcome.signal,
-        steps=shop.task.plan_steps(),
+        steps=marathon.task.plan_steps(),
         files=list(changes.files),
+        rating=rating,
     )
-    progress = shop.record(ended)
+    life = marathon.record(ended)
     used = outcome.usage or Usage()
-    shop.emit(
+    marathon.emit(
         SessionOver(
-            progress.iteration,
+            life.iteration,
             phase.id,
             ended.ending,
             ended.cause,
@@ -146,72 +145,83 @@ def observe(
             turns=used.turns,
             tokens=used.tokens,
             cost=used.cost,
-            steps=steps_line(progress.steps),
+            steps=steps_line(life.steps),
         )
     )
-    return progress
 
 
-def _host(shop: Workshop, progress: Progress, phase: str, prompt: str) -> Host:
+def _host(marathon: Marathon, life: Life, phase: str, prompt: str) -> Host:
     def new_steering() -> list[Steer]:
-        known = {steer.id for steer in shop.progress().steer}
-        return [steer for steer in take_steering(shop, shop.progress()).steer if steer.id not in known]
+        known = {steer.id for steer in marathon.life.steer}
+        return [steer for steer in take_steering(marathon).steer if steer.id not in known]
 
     def steer(text: str, for_next_session: bool) -> Steer | None:
-        message = shop.task.inbox.put("steer", text=text, later=for_next_session)
+        message = marathon.store.put("steer", text=text, later=for_next_session)
         return None if for_next_session else next((one for one in new_steering() if one.id == message), None)
 
-    def on_tick() -> bool:
-        shop.catch_up()
-        return shop.stop_now()
-
     return Host(
-        project=shop.project,
+        project=marathon.project,
         prompt=prompt,
-        env=environment(shop, progress, phase, prompt),
-        lock_fd=shop.lock_fd,
-        signals=shop.signals,
-        emit=shop.emit,
-        on_tick=on_tick,
-        timeout=shop.timeout or None,
-        start=shop.start,
-        attended=shop.attended,
-        mail=shop.mailbox.read,
+        env=environment(marathon, life, phase, prompt),
+        lock_fd=marathon.lease.fd,
+        signals=marathon.signals,
+        emit=marathon.emit,
+        on_tick=marathon.stops.now,
+        timeout=marathon.options.limits.session_timeout or None,
+        start=run,
+        attended=marathon.surface.interactive,
+        mail=marathon.channel.read,
         new_steering=new_steering,
         steer=steer,
     )
 
 
-def _read_proposal(shop: Workshop, progress: Progress, phase: Phase) -> tuple[Proposal | None, str | None]:
-    """What STATE.json proposes; an invalid one is kept aside and the last good state put in its place."""
+def _read_state(marathon: Marathon, phase: Phase) -> tuple[TaskState | None, str | None]:
+    """What STATE.json says, and why it cannot be used. An invalid one is kept aside, and the last good one restored."""
     reason = "it was removed"
     try:
-        state = shop.task.read_state()
+        state = marathon.task.read_state()
         if state is not None:
-            known = [*phase_ids(shop.definitions, progress.workflow), DONE] if state.phase != phase.id else [phase.id]
-            if state.phase in known:
-                return Proposal(state=state.state, phase=state.phase, note=_text(state.note)), None
+            known = [*marathon.where.phases, DONE]
+            if state.phase == phase.id or state.phase in known:
+                return state, None
             reason = f"field phase: {clean(state.phase)[:60]!r} is not one of {', '.join(known)}"
     except StateInvalid as error:
         reason = clean(str(error))
-    _set_aside(shop, reason)
-    good = TaskState(state="running", phase=phase.id, iteration=progress.iteration)
-    shop.task.write_state(good.written(shop.clock()))
+    _set_aside(marathon, reason)
+    good = TaskState(state="running", phase=phase.id, iteration=marathon.life.iteration)
+    marathon.task.write_state(good.written(marathon.clock()))
     return None, reason
 
 
-def _set_aside(shop: Workshop, reason: str) -> None:
-    kept = shop.task.set_state_aside(shop.clock())
+def _set_aside(marathon: Marathon, reason: str) -> None:
+    kept = marathon.task.set_state_aside(marathon.clock())
     where = f" Its bytes are kept as {kept}." if kept else ""
-    shop.emit(Told(f"STATE.json was not valid: {reason}.{where} The last good state is restored.", "warning"))
+    marathon.tell(f"STATE.json was not valid: {reason}.{where} The last good state is restored.", "warning")
 
 
-def _wait_asked(mail: Mapping[str, Any]) -> WaitAsked | None:
-    seconds = mail.get("waitSeconds")
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
+def _asked(channel: Mapping[str, Any], state: TaskState | None) -> tuple[WaitAsked | None, str | None, Rating | None]:
+    """What the agent asked for: through its tools, or, without them, through extra fields of STATE.json."""
+    extra = (state.model_extra if state else None) or {}
+    wait = _wait_asked(channel.get("waitSeconds"), channel.get("waitReason"))
+    in_state = extra.get("wait")
+    if wait is None and isinstance(in_state, Mapping) and _is_number(in_state.get("minutes")):
+        wait = _wait_asked(in_state["minutes"] * 60, in_state.get("reason"))
+    question = _text(channel.get("feedbackQuestion"))
+    if question is None and isinstance(extra.get("question"), str) and extra["question"].strip():
+        question = _text(extra["question"])
+    return wait, question, rating_in(extra.get("rating"))
+
+
+def _wait_asked(seconds: object, reason: object) -> WaitAsked | None:
+    if not _is_number(seconds) or not isinstance(seconds, int | float) or not seconds > 0:
         return None
     within = min(max(float(seconds), SHORTEST_WAIT), LONGEST_WAIT)
-    return WaitAsked(seconds=within, reason=_text(mail.get("waitReason")) or "")
+    return WaitAsked(seconds=within, reason=_text(reason) or "")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _text(value: object) -> str | None:

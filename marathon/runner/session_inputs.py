@@ -1,4 +1,4 @@
-"""What a session is given: the facts of its prompt, its environment, and the runner state beside it."""
+"""What a session is given: the facts of its prompt, its environment, and the channel between runner and agent."""
 
 from __future__ import annotations
 
@@ -6,77 +6,75 @@ import os
 import shutil
 import sys
 from datetime import datetime
-from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from marathon.core.courses.workflow import advance, current
-from marathon.core.life import Progress
-from marathon.core.names import DONE, utc
+from marathon.core.life import Life
+from marathon.core.names import utc
 from marathon.core.prompt import REFLECTION, Briefing
 from marathon.core.steps import RunSession
-from marathon.runner.marathon import Workshop
+
+if TYPE_CHECKING:
+    from marathon.runner.marathon import Marathon
 
 
-def briefing(
-    shop: Workshop, progress: Progress, step: RunSession, iteration: int, human: str, human_exists: bool
-) -> Briefing:
-    following, over = advance(shop.definitions, progress.position)
+def briefing(marathon: Marathon, step: RunSession, iteration: int, human: str, human_exists: bool) -> Briefing:
+    life, where = marathon.life, marathon.where
     return Briefing(
-        task=str(shop.shown) if str(shop.shown).isprintable() else "$MARATHON_TASK_DIR",
+        task=str(marathon.shown) if str(marathon.shown).isprintable() else "$MARATHON_TASK_DIR",
         phase=step.phase,
-        next_phase=DONE if over else current(shop.definitions, following).id,
-        run=progress.run,
+        next_phase=where.next_phase,
+        run=life.run,
         iteration=iteration,
-        time=utc(shop.clock()),
-        round=progress.round_of(step.phase.id) + 1,
+        time=utc(marathon.clock()),
+        round=where.round,
         human_text=human,
         human_exists=human_exists,
-        steer=[steer.text for steer in progress.steer],
-        answer=progress.answer,
+        steer=[steer.text for steer in life.steer],
+        reply=life.reply,
         guidance=step.guidance,
-        criteria=progress.criteria.criteria if progress.criteria else (),
-        reflection=(shop.task.reflection() or REFLECTION) if step.reflect else "",
+        criteria=life.criteria.criteria if life.criteria else (),
+        reflection=(marathon.task.reflection() or REFLECTION) if step.reflect else "",
     )
 
 
-def environment(shop: Workshop, progress: Progress, phase: str, prompt: str) -> dict[str, str]:
+def environment(marathon: Marathon, life: Life, phase: str, prompt: str) -> dict[str, str]:
     return {
-        **shop.environ,
-        "PATH": _with_us(shop.environ.get("PATH", os.defpath)),
-        "MARATHON_RUNNER_ID": shop.runner,
-        "MARATHON_TASK_DIR": str(shop.task.folder),
+        **marathon.environ,
+        "PATH": _with_us(marathon.environ.get("PATH", os.defpath)),
+        "MARATHON_RUNNER_ID": marathon.runner,
+        "MARATHON_TASK_DIR": str(marathon.task.folder),
         "MARATHON_PHASE": phase,
-        "MARATHON_ITERATION": str(progress.iteration),
-        "MARATHON_RUN": str(progress.run),
+        "MARATHON_ITERATION": str(life.iteration),
+        "MARATHON_RUN": str(life.run),
         "MARATHON_PROMPT_FILE": prompt,
     }
 
 
-@cache
 def _with_us(path: str) -> str:
-    """A search path that finds us: last, so that it brings `pi-marathon wait` and `ask` and shadows nothing."""
+    """A search path that finds pi-marathon. Our folder comes last, so that it shadows nothing."""
     if shutil.which("pi-marathon", path=path):
         return path
     return os.pathsep.join((path, os.path.dirname(sys.executable)))
 
 
-def mail(shop: Workshop, phase: str, iteration: int, progress: Progress, now: datetime, log: str) -> dict[str, Any]:
-    """The mailbox between the runner and the agent's side, as a session finds it."""
+def channel_fields(marathon: Marathon, phase: str, iteration: int, now: datetime, log: str) -> dict[str, Any]:
+    """The channel between the runner and the agent's side, as a session finds it."""
+    life = marathon.life
     return {
-        "runnerId": shop.runner,
-        "taskDir": str(shop.task.folder),
-        "cwd": str(shop.project),
+        "runnerId": marathon.runner,
+        "taskDir": str(marathon.task.folder),
+        "cwd": str(marathon.project),
         "pid": os.getpid(),
         "startedAt": utc(now),
         "phase": phase,
         "iteration": iteration,
-        "run": progress.run,
-        "eventsFile": log if shop.agent.keeps_log else None,
-        "costBefore": progress.usage.cost,
-        "steer": [steer.text for steer in progress.steer],
+        "run": life.run,
+        "eventsFile": log if marathon.agent.keeps_log else None,
+        "costBefore": life.usage.cost,
+        "steer": [steer.text for steer in life.steer],
         "waitSeconds": None,
         "waitReason": None,
         "feedbackQuestion": None,
-        "feedbackAnswer": progress.answer.text if progress.answer else None,
+        "feedbackAnswer": life.reply.text if life.reply else None,
         "sessionEnded": False,
     }

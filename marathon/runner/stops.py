@@ -1,42 +1,40 @@
-"""Whether somebody asked this runner to stop; the inbox is read only when it changed."""
+"""Whether someone asked this runner to stop."""
 
 from __future__ import annotations
 
 from marathon.core.events import Sink, Told
 from marathon.errors import TaskInvalid
+from marathon.store.base import Store
 from marathon.store.task import Task
 
 
 class Stops:
-    def __init__(self, task: Task, runner: str, emit: Sink = lambda event: None) -> None:
-        self._emit = emit
+    def __init__(self, task: Task, store: Store, runner: str, emit: Sink) -> None:
         self._task = task
+        self._store = store
         self._runner = runner
-        self._seen: int | None = None
+        self._emit = emit
         self._after_session = False
         self._now = False
 
     def asked(self) -> bool:
-        """Stop before the next session. TaskInvalid if there is no task any more to go on with."""
+        """Stop before the next session. TaskInvalid if the task is gone."""
         if not self._task.exists():
             raise TaskInvalid(f"{self._task.folder} was removed while the marathon ran.")
-        self._look()
+        self._read()
         return self._after_session
 
     def now(self) -> bool:
-        """Stop in the middle of this one: somebody said so, or there is no task any more."""
-        self._look()
+        """Stop in the middle of this session, because someone said so or the task is gone."""
+        self._read()
         return self._now or not self._task.exists()
 
-    def _look(self) -> None:
-        stamp = self._task.inbox.stamp()
-        if stamp == self._seen:
-            return
-        self._seen = stamp
-        for message in self._task.inbox.messages():
-            if message.kind == "stop":
-                self._task.inbox.remove(message.id)
-                if message.to == self._runner:
-                    self._emit(Told("Stopping, as asked." if message.now else "Stopping after this session, as asked."))
-                    self._after_session = True
-                    self._now = self._now or message.now
+    def _read(self) -> None:
+        for message in self._store.messages():
+            if message.kind != "stop":
+                continue
+            self._store.remove(message.id)
+            if message.to == self._runner:
+                self._emit(Told("Stopping, as asked." if message.now else "Stopping after this session, as asked."))
+                self._after_session = True
+                self._now = self._now or message.now

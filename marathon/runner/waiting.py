@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import select
 import time
+from typing import TYPE_CHECKING
 
 from marathon.core.events import Waiting
 from marathon.core.records import WaitEnded, WaitStarted
@@ -12,39 +13,39 @@ from marathon.core.steps import Wait
 from marathon.core.wait import carried_over, left, wait_record
 from marathon.process.keys import Keys
 from marathon.process.signals import ENDING, Interrupted, Signals
-from marathon.runner.journal import Ledger
-from marathon.runner.marathon import Workshop
-from marathon.runner.stops import Stops
+
+if TYPE_CHECKING:
+    from marathon.runner.marathon import Marathon
 
 LOOK_EVERY = 1.0
 
 
-def wait(shop: Workshop, ledger: Ledger, step: Wait, stops: Stops, *, keys: bool) -> None:
+def wait(marathon: Marathon, step: Wait) -> None:
     """Record the deadline; or, once it is recorded, count down to it."""
-    now = shop.now()
+    now = marathon.now()
     if step.started is None:
-        ledger.record(wait_record(step.kind, step.seconds, step.reason, now))
+        marathon.record(wait_record(step.kind, step.seconds, step.reason, now))
         return
     if step.started.boot != now.boot:
-        ledger.record(carried_over(step.started, now))
+        marathon.record(carried_over(step.started, now))
         return
     reason = f"waiting: {step.reason}" if step.kind == "agent" else f"the agent failed ({step.reason}); trying again"
-    early = _count_down(shop, step.started, reason, stops, keys)
-    if not stops.asked():
-        ledger.record(WaitEnded(early=early))
+    early = _count_down(marathon, step.started, reason)
+    if not marathon.stops.asked():
+        marathon.record(WaitEnded(early=early))
 
 
-def _count_down(shop: Workshop, started: WaitStarted, reason: str, stops: Stops, keys: bool) -> bool:
+def _count_down(marathon: Marathon, started: WaitStarted, reason: str) -> bool:
     """True if a key ended it early."""
-    first = True
+    first, keys = True, marathon.surface.interactive
     with Keys() if keys else contextlib.nullcontext() as pressed:
-        while (seconds := left(started, shop.now())) > 0 and not stops.asked():
-            shop.emit(Waiting(reason, seconds, first, skippable=keys))
+        while (seconds := left(started, marathon.now())) > 0 and not marathon.stops.asked():
+            marathon.emit(Waiting(reason, seconds, first, skippable=keys))
             first = False
             patience = min(LOOK_EVERY, seconds)
             if pressed is None:
-                _pause(patience, shop.signals)
-            elif pressed.read(patience, shop.signals) is not None:
+                _pause(patience, marathon.signals)
+            elif pressed.read(patience, marathon.signals) is not None:
                 return True
     return False
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from marathon.core.courses.workflow import Definitions, WorkflowInvalid, breadcrumb, current
-from marathon.core.life import NOTHING_USED, Progress
+from marathon.core.gates import POLICIES, Offer
+from marathon.core.life import NOTHING_USED, Life
+from marathon.core.records import Gate
 from marathon.core.text import amount, clean, duration, one_line
 from marathon.core.usage import Usage
 from marathon.core.wait import Now, left
@@ -25,7 +26,7 @@ class Status:
     iteration: int = 0
     seconds: float = 0
     usage: Usage = NOTHING_USED
-    shape: str = ""
+    oversight: str = ""
     budget: Sequence[str] = ()
     steps: str = ""
     checks: Sequence[dict[str, Any]] = ()
@@ -34,6 +35,7 @@ class Status:
     runner: str = ""
     steering: int = 0
     sessions: Sequence[dict[str, Any]] = field(default_factory=tuple)
+    gate: dict[str, Any] | None = None
     answer_with: Sequence[str] = ()
     resume: str = ""
 
@@ -41,45 +43,42 @@ class Status:
         return asdict(self)
 
 
-def condition_of(progress: Progress, running: bool) -> str:
+def condition_of(life: Life, running: bool) -> str:
     """One word: new, ready, running, waiting, gate, completed, cancelled, interrupted."""
-    if not progress.workflow:
+    if not life.begun:
         return "new"
-    if progress.finished:
+    if life.finished:
         return "completed"
-    if progress.cancelled:
+    if life.cancelled:
         return "cancelled"
-    if progress.gate:
+    if life.gate:
         return "gate"
-    if progress.wait:
+    if life.wait:
         return "waiting"
-    if progress.session:
+    if life.session:
         return "running" if running else "interrupted"
     return "running" if running else "ready"
 
 
-def waits_for(progress: Progress, now: Now) -> str:
+def waits_for(life: Life, now: Now) -> str:
     """What has to happen before the task goes on, in a few words."""
-    if progress.gate:
-        gate = progress.gate
-        if gate.kind == "review":
-            return f"your review of {gate.phase}"
-        if gate.kind == "question":
-            return f"your answer: {one_line(gate.message, 300)}"
-        return f"you: {one_line(gate.message, 300)}"
-    if progress.wait:
-        return f"{one_line(progress.wait.reason, 200)} ({duration(left(progress.wait, now))} left)"
+    if life.gate:
+        policy = POLICIES[life.gate.reason]
+        return policy.waits_for.format(phase=life.gate.phase, message=one_line(life.gate.message, 300))
+    if life.wait:
+        return f"{one_line(life.wait.reason, 200)} ({duration(left(life.wait, now))} left)"
     return ""
 
 
-def where(progress: Progress, definitions: Definitions) -> str:
-    """The breadcrumb, or why there is none."""
-    try:
-        if current(definitions, progress.position).id != progress.phase:
-            raise WorkflowInvalid("the phase at this place is another one now")
-        return breadcrumb(definitions, progress.position)
-    except WorkflowInvalid as changed:
-        return f"the workflow changed: {changed}"
+def gate_facts(gate: Gate, offers: Sequence[Offer], task: str) -> dict[str, Any]:
+    """The open gate with everything it takes: the same offers that a terminal shows as keys."""
+    return {
+        "reason": gate.reason,
+        "token": gate.token,
+        "phase": gate.phase,
+        "message": gate.message,
+        "offers": [{**asdict(offer), "command": offer.command(task)} for offer in offers],
+    }
 
 
 def status_lines(status: Status) -> list[str]:
@@ -92,7 +91,7 @@ def status_lines(status: Status) -> list[str]:
         ("Used", _used(status.usage)),
         ("Budget", ", ".join(status.budget)),
         ("Plan", status.steps),
-        ("Shape", f"{status.shape}: you are asked after every session" if status.shape == "colleague" else ""),
+        ("Oversight", "you are asked after every session" if status.oversight == "colleague" else ""),
         ("Waits for", status.waits_for),
         ("Note", one_line(status.note, 300)),
         ("Runner", status.runner),
@@ -118,9 +117,9 @@ def check_line(facts: dict[str, Any]) -> str:
     return f"{sign} {one_line(str(facts.get('name')), 120)}{reason}"
 
 
-def criteria_facts(progress: Progress) -> list[dict[str, Any]]:
+def criteria_facts(life: Life) -> list[dict[str, Any]]:
     """Every criterion as it was found when it was last looked at; met is null where nobody has looked yet."""
-    results = {result.name: result for result in progress.checked.results} if progress.checked else {}
+    results = {result.name: result for result in life.checked.results} if life.checked else {}
     return [
         {
             "name": each.name,
@@ -128,7 +127,7 @@ def criteria_facts(progress: Progress) -> list[dict[str, Any]]:
             "met": results[each.name].met if each.name in results else None,
             "reason": results[each.name].reason if each.name in results else "",
         }
-        for each in (progress.criteria.criteria if progress.criteria else ())
+        for each in (life.criteria.criteria if life.criteria else ())
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -48,13 +49,6 @@ def _parsed(line: bytes) -> Record | None:
         return None
 
 
-def _stamped(record: Record, n: int, at: str) -> Record:
-    """The same with its number and time. Not by `replace`, which builds every field anew."""
-    stamped = object.__new__(type(record))
-    stamped.__dict__.update(record.__dict__, n=n, at=at)
-    return stamped
-
-
 class Journal:
     """The one writer, for as long as the task's lock is held."""
 
@@ -68,7 +62,6 @@ class Journal:
             if not existed:
                 sync_directory(path.parent)
         self._last = 0
-        self._settled = True
 
     def replay(self) -> list[Record]:
         """What is there already, after closing a line that a crash cut off."""
@@ -78,31 +71,17 @@ class Journal:
         self._last = max((record.n for record in records), default=0)
         if torn:
             records.append(self._write(b"" if data.endswith(b"\n") else b"\n", Torn(bytes=torn)))
-            self.settle()
         return records
 
     def append(self, record: Record) -> Record:
-        """Number, stamp and store a record; it is on disk when this returns."""
-        stamped = self.write(record)
-        self.settle()
-        return stamped
-
-    def write(self, record: Record) -> Record:
-        """The same, but only the kernel has it when this returns: killing us does not lose it, a power cut may."""
+        """Number, stamp and store a record. It is on disk when this returns."""
         return self._write(b"", record)
-
-    def settle(self) -> None:
-        """Have on disk what was written."""
-        if not self._settled:
-            self._settled = True  # also if it fails: what a failed sync was about, another one does not find
-            with disk_errors("append to", self._path):
-                os.fdatasync(self._fd)
 
     def close(self) -> None:
         os.close(self._fd)
 
     def _write(self, before: bytes, record: Record) -> Record:
-        stamped = _stamped(record, self._last + 1, utc(self._clock()))
+        stamped = replace(record, n=self._last + 1, at=utc(self._clock()))
         line = before + stamped.to_json().encode("utf-8", "replace") + b"\n"
         with disk_errors("append to", self._path):
             size = os.fstat(self._fd).st_size
@@ -112,6 +91,6 @@ class Journal:
                 with contextlib.suppress(OSError):
                     os.ftruncate(self._fd, size)
                 raise
-        self._settled = False
+            os.fsync(self._fd)
         self._last = stamped.n
         return stamped

@@ -36,7 +36,7 @@ class Holder:
 class TaskLock:
     """Held from construction until release() or the end of every process that inherited its fd."""
 
-    def __init__(self, path: Path, task: Path, runner: str, resume: str = "") -> None:
+    def __init__(self, path: Path, task: Path, runner: str, resume: str, project: Path) -> None:
         with disk_errors("open", path):
             self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE)
         try:
@@ -51,7 +51,7 @@ class TaskLock:
             raise Held(task, holder) from error
         self.before = _read(self.fd)
         us = Holder(
-            os.getpid(), socket.gethostname(), runner, time.time(), resume, os.getcwd(), str(path.resolve().parents[1])
+            os.getpid(), socket.gethostname(), runner, time.time(), resume, str(project), str(path.resolve().parents[1])
         )
         note = json.dumps(asdict(us))
         with disk_errors("write", path):

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
-import shutil
 import stat
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from marathon.core.human_note import TITLE, Words
+from marathon.core.human_note import TITLE, HumanNote
 from marathon.core.names import StateInvalid
 from marathon.core.records import HumanMark
 from marathon.core.sections import boxes
@@ -58,7 +56,6 @@ class Task:
         # Joined once: these are looked at between any two sessions.
         self._state, self._human = folder / STATE, folder / HUMAN
         self._checks, self._instructions = folder / CHECKS, folder / INSTRUCTIONS
-        self._replaced: int | None = None
 
     @classmethod
     def open(cls, path: Path) -> Task:
@@ -118,16 +115,7 @@ class Task:
         return mark_of(self._state)
 
     def write_state(self, state: TaskState) -> None:
-        """The file it replaces is held until `let_go`: to free one takes the kernel a while, and an agent may wait."""
-        self.let_go()
-        with contextlib.suppress(OSError):
-            self._replaced = os.open(self._state, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
         write_atomic(self._state, state.to_bytes(), mode=SHARED_FILE)
-
-    def let_go(self) -> None:
-        if self._replaced is not None:
-            os.close(self._replaced)
-            self._replaced = None
 
     def set_state_aside(self, now: datetime) -> str | None:
         """Keep an invalid STATE.json under a name of its own; returns that name, None if there is no file."""
@@ -203,10 +191,10 @@ class Task:
             known = b""  # edited by hand before the mark: better twice than never
         return data[len(known) :].decode("utf-8", "replace"), HumanMark(size=len(data), digest=_digest(data))
 
-    def append_human(self, words: Words) -> None:
+    def append_human(self, note: HumanNote) -> None:
         """Add what a human said, once: if it stands there already, under a heading with its time, nothing happens."""
         data = self.human_text()
-        block = words.block.encode()
+        block = note.block.encode()
         if block in data:
             return
         before = f"{TITLE}\n\n".encode() if not data.strip() else (b"\n" if data.endswith(b"\n") else b"\n\n")
@@ -234,10 +222,6 @@ def create_task(folder: Path, files: Iterable[tuple[str, bytes]]) -> None:
 def template_files(template: Path) -> list[tuple[str, bytes]]:
     with disk_errors("read", template):
         return [(path.name, path.read_bytes()) for path in sorted(template.iterdir()) if path.is_file()]
-
-
-def remove_tree(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _existing_directory(path: Path) -> Path:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 
 
-def ask_words(question: str, draft: Path, signals: Signals) -> str | None:
+def ask_text(question: str, draft: Path, signals: Signals) -> str | None:
     """The text, or None if the human took the question back with Ctrl+C or Esc. Signals raise Interrupted."""
     earlier = (read_regular(draft) or b"").decode("utf-8", "replace")
     if not on_terminal():

@@ -42,14 +42,14 @@ def command(ctx: click.Context, into: str | None) -> None:
     # Last in PATH, so that the demo's check finds a Python wherever we were found ourselves.
     os.environ["PATH"] = os.pathsep.join((os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)))
     os.environ.setdefault("MARATHON_REHEARSAL_PACE", PACE_ON_A_TERMINAL if asked else "0")
-    from marathon.cli.main import cli
+    from marathon.cli.options import CommandLine
     from marathon.cli.run import run_task
 
-    defaults = cli.make_context("pi-marathon", ["--task", str(task.relative_to(folder)), "--agent", "rehearsal"]).params
     # The commands that check the demo's task are our own.
     shown, there = task.relative_to(folder), f"cd {shlex.quote(str(folder))} &&"
     resume = f"{there} {name} --task {shown} --agent rehearsal"
-    code = run_task({**defaults, "auto_approve": not asked, "trust": True, "resume_here": resume}, ())
+    line = CommandLine(task=str(shown), agent="rehearsal", auto_approve=not asked, trust=True, resume_here=resume)
+    code = run_task(line)
     click.echo(f"Look around: {there} git log --stat && {name} status {shown}")
     ctx.exit(code)
 

@@ -21,9 +21,9 @@ from marathon._bundled import bundled
 from marathon.cli.arguments import message_text, task_path
 from marathon.cli.directory import TASK_DIRECTORY
 from marathon.cli.in_session import refuse_inside_a_session
+from marathon.cli.status_query import read_task
 from marathon.core.criteria import in_full, said_in_full
 from marathon.core.events import Sink
-from marathon.core.life import fold
 from marathon.core.records import CheckResult, CriteriaFound
 from marathon.core.score import BEST, MEANING, Score, score
 from marathon.core.text import clean, one_line
@@ -34,7 +34,6 @@ from marathon.runner.checks import Checks
 from marathon.runner.verify import check_environment, found_criteria, remember, verdicts_in
 from marathon.show.screen import Screen
 from marathon.store.files import read_regular
-from marathon.store.journal import read_journal
 from marathon.store.places import trusted_folder
 from marathon.store.task import INSTRUCTIONS, Task, create_task, template_files
 from marathon.store.trusted import Trusted
@@ -282,7 +281,7 @@ def check(ctx: click.Context, directory: str, trust: bool, as_json: bool) -> Non
     task, project = Task.look(shown), Path.cwd()
     refuse_inside_a_session(task, "check")
     agreed = Trusted(trusted_folder())
-    found = found_criteria(task, project, fold(read_journal(task.journal_path)).agreed, agreed)
+    found = found_criteria(task, project, read_task(shown, project).life.agreed, agreed)
     if found.problem:
         raise TaskInvalid(f"The success criteria of {shown} cannot be read: {found.problem}. Mend the file.")
     if not found.criteria:

@@ -1,4 +1,4 @@
-"""pi-marathon list: the tasks of a project."""
+"""Commands that only tell: status, list."""
 
 from __future__ import annotations
 
@@ -8,20 +8,37 @@ from pathlib import Path
 
 import click
 
-from marathon.cli.status_query import row_of
+from marathon.cli.arguments import task_path
+from marathon.cli.directory import TASK_DIRECTORY
+from marathon.cli.status_query import here, row_of, status_of_task
 from marathon.core.text import clean, duration
-from marathon.errors import MarathonError, WrongUsage
-from marathon.show.status import Status
+from marathon.errors import WrongUsage
+from marathon.show.status import Status, status_lines
+
+_LISTED = ("task", "condition", "phase", "run", "iteration", "seconds")
+
+
+@click.command("status")
+@click.argument("directory", metavar="DIR", type=TASK_DIRECTORY)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option(
+    "--sessions", type=click.IntRange(min=0), default=10, show_default=True, help="How many of the last sessions."
+)
+def status(directory: str, as_json: bool, sessions: int) -> None:
+    """Where the task in DIR stands, what it waits for, and the command that continues it."""
+    found = status_of_task(task_path(directory), here(), sessions)
+    click.echo(json.dumps(found.as_json(), indent=2) if as_json else "\n".join(status_lines(found)))
 
 
 @click.command("list")
 @click.argument("folder", default="docs/tasks")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list.")
-def command(folder: str, as_json: bool) -> None:
+def list_(folder: str, as_json: bool) -> None:
     """The tasks below FOLDER (docs/tasks), oldest first by name."""
-    rows = [_row(path) for path in _task_folders(Path(folder))]
+    rows = [row_of(path, here()) for path in _task_folders(Path(folder))]
     if as_json:
-        click.echo(json.dumps([_facts(row) for row in rows], indent=2))
+        facts = [{name: row.as_json()[name] for name in _LISTED} for row in rows]
+        click.echo(json.dumps(facts, indent=2))
     elif rows:
         click.echo("\n".join(_line(row) for row in rows))
     else:
@@ -40,21 +57,6 @@ def _task_folders(folder: Path) -> list[Path]:
         ) from error
     known = ("instructions.md", "STATE.json")
     return [folder / name for name in names if any(os.path.lexists(folder / name / file) for file in known)]
-
-
-def _row(path: Path) -> Status:
-    try:
-        return row_of(path)
-    except MarathonError as error:
-        return Status(task=str(path), condition=f"unreadable: {error}")
-
-
-def _facts(row: Status) -> dict[str, object]:
-    return {
-        key: value
-        for key, value in row.as_json().items()
-        if key in ("task", "condition", "phase", "run", "iteration", "seconds")
-    }
 
 
 def _line(row: Status) -> str:

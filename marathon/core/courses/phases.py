@@ -1,0 +1,309 @@
+"""The course of a workflow: phases in their order, each with its output file, some with a review at the end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar, Literal, NamedTuple
+
+from marathon.core.breakers import WARN_FROM_ROUND
+from marathon.core.budgets import Limits
+from marathon.core.completion import all_met, failures_for_agent, human_needed_for, same_failures
+from marathon.core.courses.base import Course
+from marathon.core.courses.where import Where
+from marathon.core.courses.workflow import (
+    Definitions,
+    Path,
+    Phase,
+    Position,
+    Segment,
+    WorkflowInvalid,
+    advance,
+    breadcrumb,
+    current,
+    locate,
+    loop,
+    places,
+)
+from marathon.core.decide import note_of, stuck_reason
+from marathon.core.gates import POLICIES
+from marathon.core.life import Life
+from marathon.core.names import DONE
+from marathon.core.records import Begun, Checked, Gate, Moved, Record, RunStarted, SessionEnded
+from marathon.core.steps import Finish, Note, RunSession, Step, Verify
+from marathon.core.streaks import CUT_SHORT
+
+REFUSED_ENDS = 3
+INVALID_STATES = 2
+STALE_OUTPUTS = 2
+REFUSED = "Put them back as they were, or change them as the human says (see above and human.md), and nothing else."
+
+
+class Place(NamedTuple):
+    """What only this course knows about a task."""
+
+    workflow: str = ""
+    position: Position = Position(())
+    rounds: tuple[tuple[str, int], ...] = ()  # how often each phase has come to its review in this run
+    gates: tuple[str, ...] = ()  # the phases that had a review when the task began
+
+    def round_of(self, phase: str) -> int:
+        return dict(self.rounds).get(phase, 0)
+
+
+class Phases(Course):
+    name: ClassVar[str] = "phases"
+
+    def __init__(self, definitions: Definitions, workflow: str = "rpi") -> None:
+        self.definitions = definitions
+        self.workflow = workflow  # for a new task
+
+    # What the journal says
+
+    def begin(self) -> Begun:
+        path, phase = places(self.definitions, self.workflow)[0]
+        return self.begin_at(path, phase.id)
+
+    def begin_at(self, path: Path, phase: str) -> Begun:
+        return Begun(workflow=self.workflow, path=list(path), phase=phase, gates=self._reviewed(self.workflow))
+
+    def _reviewed(self, workflow: str) -> list[str]:
+        return sorted({phase.id for _, phase in places(self.definitions, workflow) if phase.gate})
+
+    def apply(self, before: Life, now: Life, record: Record) -> Place:
+        place = _place(before)
+        match record:
+            case Begun():
+                return Place(record.workflow, Position(_path(record.path)), gates=tuple(record.gates))
+            case RunStarted():
+                return place._replace(position=Position(_path(record.path)), rounds=())
+            case Moved():
+                return place._replace(position=Position(_path(record.path), record.steps))
+            case Gate() if POLICIES[record.reason].review_round:
+                rounds = {**dict(place.rounds), record.phase: place.round_of(record.phase) + 1}
+                return place._replace(rounds=tuple(rounds.items()))
+        return place
+
+    def restart(self, life: Life) -> RunStarted:
+        path, phase = places(self.definitions, _place(life).workflow)[0]
+        return RunStarted(run=life.run + 1, path=list(path), phase=phase.id)
+
+    def outputs(self, life: Life) -> list[str]:
+        return [phase.output for _, phase in places(self.definitions, _place(life).workflow) if phase.output]
+
+    # Where it stands
+
+    def where(self, life: Life) -> Where:
+        place = _place(life)
+        known = tuple(self.phase_ids(place.workflow))
+        try:
+            phase = self._current(life)
+            following, over = advance(self.definitions, place.position)
+            return Where(
+                phase=phase,
+                next_phase=DONE if over else current(self.definitions, following).id,
+                breadcrumb=breadcrumb(self.definitions, place.position),
+                phases=known,
+                round=place.round_of(phase.id) + 1,
+                can_loop=place.position.path[-1].place > 0 and self._may_loop(place.position),
+            )
+        except WorkflowInvalid as changed:
+            return Where(None, phases=known, problem=str(changed))
+
+    def _current(self, life: Life) -> Phase:
+        phase = current(self.definitions, _place(life).position)
+        if phase.id != life.phase:
+            raise WorkflowInvalid(f"the phase at this place was '{life.phase}' and is '{phase.id}' now")
+        return phase
+
+    def _may_loop(self, position: Position) -> bool:
+        try:
+            return bool(loop(self.definitions, position))
+        except WorkflowInvalid:
+            return False
+
+    def phase_ids(self, workflow: str) -> list[str]:
+        """The phases a human may send the task to, in the workflow's order."""
+        try:
+            return list(dict.fromkeys(phase.id for _, phase in places(self.definitions, workflow)))
+        except WorkflowInvalid:
+            return []
+
+    def misfit(self, life: Life) -> Step | None:
+        """The definition changed under the task: the human names the phase to continue with."""
+        problem = self.where(life).problem
+        if not problem:
+            return None
+        answer = life.answered.answer if life.answered else None
+        if answer and answer.choice == "redo" and answer.phase and _place(life).workflow in self.definitions:
+            target = locate(self.definitions, _place(life).workflow, answer.phase, _place(life).position.path)
+            if target:
+                return _move(Position(target, _place(life).position.steps + 1), answer.phase)
+        if life.gate and life.gate.reason == "workflow":
+            return life.gate
+        message = f"The workflow changed under this task: {problem}. Choose the phase to continue with."
+        return Gate(reason="workflow", phase=life.phase, message=message)
+
+    # What follows from an answer
+
+    def answered(self, life: Life) -> Step:
+        assert life.answered
+        (gate, answer), phase = life.answered, self._current(life)
+        if gate.phase != phase.id:
+            return RunSession(phase, life.guidance)
+        if POLICIES[gate.reason].agreement and answer.choice == "redo":
+            refused = f"The human does not agree to the success criteria as they are now. {REFUSED}"
+            return RunSession(phase, (*life.guidance, refused, gate.message))
+        try:
+            if answer.choice == "loop":
+                position = loop(self.definitions, _place(life).position)
+                return _move(position, current(self.definitions, position).id)
+            if answer.choice == "redo":
+                return self._redo(life, answer.phase or phase.id)
+        except WorkflowInvalid as refused:  # the definition changed after the gate had offered it
+            message = f"{gate.message} That cannot be done: {refused}.".strip()
+            return replace(gate, n=0, at="", token="", message=message)
+        if answer.choice == "continue" and gate.onward == "next":
+            return self._onward(life, phase)
+        told = (gate.message,) if POLICIES[gate.reason].tells_agent else ()
+        return RunSession(phase, (*life.guidance, *told, *failures_for_agent(life.checked)))
+
+    def _redo(self, life: Life, phase: str) -> Step:
+        place = _place(life)
+        target = locate(self.definitions, place.workflow, phase, place.position.path)
+        if target is None:
+            raise WorkflowInvalid(f"there is no phase '{phase}' in this workflow")
+        return _move(Position(target, place.position.steps + 1), phase)
+
+    def _onward(self, life: Life, phase: Phase) -> Step:
+        """The next phase; after the last one, the criteria decide."""
+        following, over = advance(self.definitions, _place(life).position)
+        if not over:
+            return _move(following, current(self.definitions, following).id)
+        criteria, checked = life.criteria, life.checked
+        if criteria is None or not (criteria.criteria or criteria.problem):
+            return Finish()
+        if checked is None or checked.digest != criteria.digest:
+            return Verify(criteria)
+        # No one's word makes an unmet criterion met: not the agent's, and at a gate not the human's.
+        if all_met(criteria, checked):
+            return Finish()
+        return RunSession(phase, (*life.guidance, *failures_for_agent(checked)))
+
+    # What follows from a session's end
+
+    def judge(self, life: Life, ended: SessionEnded, limits: Limits) -> Step | None:
+        phase = self._current(life)
+        claim = self._claim(life, ended, phase)
+        came_to_its_end = ended.ending not in CUT_SHORT or phase.output is None or ended.output == "fresh"
+        if claim == "complete" and came_to_its_end:
+            return self._complete(life, ended, phase, limits)
+        if ended.ending in CUT_SHORT:
+            return None
+        if ended.invalid:
+            return _invalid(life, ended.invalid, phase)
+        if claim == "skip":
+            return _skipped(ended, phase)
+        if claim == "pause" and not ended.wait and ended.ending != "left":
+            message = f"The agent paused inside {phase.id}: the plan may be wrong."
+            return Gate(reason="paused", phase=phase.id, message=message, note=note_of(ended))
+        return None
+
+    def _claim(
+        self, life: Life, ended: SessionEnded, phase: Phase
+    ) -> Literal["working", "complete", "skip", "pause", "none"]:
+        """What STATE.json amounts to, seen from the phase the session was in."""
+        proposal = ended.proposal
+        if proposal is None:
+            return "none"
+        following, over = advance(self.definitions, _place(life).position)
+        next_id = DONE if over else current(self.definitions, following).id
+        if proposal.state == "completed":
+            return "complete" if over and proposal.phase in (phase.id, DONE) else "skip"
+        if proposal.phase == phase.id:
+            if proposal.state == "running":
+                return "complete" if over and ended.signal else "working"
+            return "pause" if phase.repeats else "complete"
+        return "complete" if proposal.phase == next_id and not over else "skip"
+
+    def _complete(self, life: Life, ended: SessionEnded, phase: Phase, limits: Limits) -> Step:
+        if phase.output and ended.output != "fresh":
+            return _without_output(life, ended, phase)
+        onward = self._onward(life, phase)
+        if isinstance(onward, Verify):
+            return onward
+        if isinstance(onward, RunSession):
+            assert life.checked
+            return _unmet(life, life.checked, onward, limits)
+        if phase.gate or phase.id in _place(life).gates:
+            return _review(life, ended, phase, limits)
+        return onward
+
+    def hint(self, life: Life) -> tuple[str, ...]:
+        """Ticked boxes end nothing, but an agent that has ticked them all may be asked whether it is done."""
+        ticked, boxes = life.steps or (0, 0)
+        if not boxes or ticked < boxes or not advance(self.definitions, _place(life).position)[1]:
+            return ()
+        return (f"All {boxes} steps of the plan are ticked. If everything is done and checked, say so in STATE.json.",)
+
+
+def _place(life: Life) -> Place:
+    return life.own if isinstance(life.own, Place) else Place()
+
+
+def _path(raw: list[tuple[str, int]]) -> Path:
+    return tuple(Segment(*segment) for segment in raw)
+
+
+def _move(position: Position, phase: str) -> Note:
+    path = [(segment.workflow, segment.place) for segment in position.path]
+    return Note(Moved(path=path, steps=position.steps, phase=phase))
+
+
+def _invalid(life: Life, reason: str, phase: Phase) -> Step:
+    if life.streaks.invalid >= INVALID_STATES:
+        message = f"STATE.json could not be read, twice in a row: {reason}."
+        return Gate(reason="invalid", phase=phase.id, message=message)
+    return RunSession(phase, (f"The STATE.json you left could not be read: {reason}. It was set aside and restored.",))
+
+
+def _skipped(ended: SessionEnded, phase: Phase) -> Gate:
+    assert ended.proposal
+    said = f"{ended.proposal.state}/{ended.proposal.phase}"
+    message = f"The agent was in {phase.id} and left {said}. That was not accepted: no phase and no review is skipped."
+    ready = (phase.output is None or ended.output == "fresh") and not phase.repeats
+    onward: Literal["next", "again"] = "next" if ready else "again"
+    return Gate(reason="skipped", phase=phase.id, message=message, note=note_of(ended), onward=onward)
+
+
+def _without_output(life: Life, ended: SessionEnded, phase: Phase) -> Step:
+    lack = "is missing or empty" if ended.output == "missing" else "was not touched"
+    message = f"The {phase.id} phase was called complete, but {phase.output} {lack}."
+    times, note = life.streaks.without_output, note_of(ended)
+    if phase.repeats:
+        if times >= REFUSED_ENDS:
+            message += f" This happened {REFUSED_ENDS} times in a row."
+            return Gate(reason="stuck", phase=phase.id, message=message, note=note)
+    elif times >= STALE_OUTPUTS:
+        onward: Literal["next", "again"] = "next" if ended.output == "stale" else "again"
+        return Gate(reason="output", phase=phase.id, message=message, note=note, onward=onward)
+    return RunSession(phase, (f"{message} Write it, then leave STATE.json as told.",))
+
+
+def _unmet(life: Life, checked: Checked, again: RunSession, limits: Limits) -> Step:
+    phase, note = again.phase.id, note_of(life.ended)
+    if needed := human_needed_for(checked):
+        return Gate(reason="blocked", phase=phase, message=needed, note=note)
+    if stuck := same_failures(checked, life.streaks, limits.breakers) or stuck_reason(life, limits):
+        return Gate(reason="stuck", phase=phase, message=stuck, note=note)
+    return again
+
+
+def _review(life: Life, ended: SessionEnded, phase: Phase, limits: Limits) -> Gate:
+    """A phase that comes back to its review again and again is said to, and in the end counts as stuck."""
+    last, number, note = limits.breakers.review_rounds, _place(life).round_of(phase.id) + 1, note_of(ended)
+    if last and number >= last:
+        message = f"This is round {number} of {phase.id}. That many rounds did not settle it (see .marathon/runs)."
+        return Gate(reason="rounds", phase=phase.id, message=message, note=note, onward="next")
+    warning = f"This is round {number} of {phase.id}. From round {last} on it counts as stuck."
+    message = warning if last and number >= WARN_FROM_ROUND else ""
+    return Gate(reason="review", phase=phase.id, message=message, note=note, onward="next")

@@ -1,0 +1,177 @@
+"""A gate is data: why it is open, what may be answered, and what an answer does. Every surface renders the same offers.
+
+Whatever is special about one reason stands in its row of POLICIES.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from marathon.core.courses.where import Where
+from marathon.core.names import DONE
+from marathon.core.records import Answer, Choice, Gate, Oversight, Reason
+
+Words = Literal["none", "optional", "required"]
+WAITS_FOR_HUMAN = 3
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What is special about one reason for a gate."""
+
+    exit_code: int = WAITS_FOR_HUMAN  # when no one is there to answer
+    keys: str = "enter f r back"  # the offers, before loop, oversight, cancel and quit
+    enter: str = ""  # the label of Enter, where it is not the usual one
+    auto: Literal["never", "next", "always"] = "never"  # --auto-approve answers it; next: if the work can go on
+    judge_again: Literal["", "yes", "plain"] = ""  # after a yes the session's end is judged as if there were no gate
+    forgives: bool = True  # an answer sets the breakers back
+    tells_agent: bool = False  # the agent needs to hear the message too
+    review_round: bool = False
+    standing: bool = False  # it closes by itself once its cause is gone, for example after --max-cost +10
+    agreement: bool = False  # the answer is about the criteria that the gate shows
+    whole_message: bool = False  # shown in full, because the human may agree to it
+    shows_log: bool = False
+    waits_for: str = "you: {message}"
+
+
+POLICIES: dict[Reason, Policy] = {
+    "review": Policy(auto="next", review_round=True, waits_for="your review of {phase}"),
+    "rounds": Policy(exit_code=5, review_round=True),
+    "output": Policy(tells_agent=True),
+    "skipped": Policy(auto="next", tells_agent=True, keys="enter f r phases"),
+    "paused": Policy(keys="enter f r phases"),
+    "question": Policy(keys="answer", waits_for="your answer: {message}", whole_message=True),
+    "failed": Policy(exit_code=1, shows_log=True),
+    "blocked": Policy(exit_code=1, judge_again="plain"),
+    "left": Policy(),
+    "stuck": Policy(exit_code=5),
+    "invalid": Policy(tells_agent=True),
+    "limit": Policy(exit_code=4, judge_again="yes", standing=True, enter="Continue and allow the same amount again"),
+    "workflow": Policy(keys="phases"),
+    "checks": Policy(
+        keys="enter refuse",
+        enter="Agree to exactly these",
+        judge_again="yes",
+        forgives=False,
+        standing=True,
+        agreement=True,
+        whole_message=True,
+    ),
+    "session": Policy(enter="Continue with the next session", auto="always", judge_again="yes", forgives=False),
+    "clarify": Policy(standing=True),  # no longer opened: one that stands in an older journal closes by itself
+}
+
+
+@dataclass(frozen=True)
+class Offer:
+    """One thing a human may answer."""
+
+    key: str  # on a terminal
+    label: str
+    choice: Choice
+    phase: str | None = None
+    words: Words = "none"
+    ask: str = ""  # the question, where words are taken
+    value: str = ""
+
+    def command(self, task: str) -> str:
+        """The same offer as a shell says it; empty for what only a terminal needs."""
+        place = shlex.quote(task)
+        phase = f" --phase {self.phase}" if self.phase and self.key != "r" else ""
+        why = {"none": "", "optional": ' [-m "why"]', "required": ' -m "why"'}[self.words]
+        match self.choice:
+            case "continue":
+                return f"pi-marathon approve {place}" + (' -m "note"' if self.words == "required" else "")
+            case "redo":
+                return f"pi-marathon redo {place}{phase}{why}"
+            case "loop":
+                return f"pi-marathon redo {place} --loop{why}"
+            case "answer":
+                return f'pi-marathon answer {place} "your answer"'
+            case "cancel":
+                return f"pi-marathon cancel {place}"
+            case "oversight":
+                return f"pi-marathon --task {place} --oversight {self.value}"
+        return ""
+
+    def takes(self, answer: Answer) -> bool:
+        wordless = self.words == "none" if answer.text.strip() else self.words == "required"
+        return (self.choice, self.phase) == (answer.choice, answer.phase) and not wordless
+
+
+def offers(gate: Gate, where: Where, oversight: Oversight = "tool") -> tuple[Offer, ...]:
+    """Everything this gate takes, in the order it is shown."""
+    policy = POLICIES[gate.reason]
+    found: list[Offer] = []
+    for key in policy.keys.split():
+        found += _of_key(key, gate, where, policy)
+    if where.can_loop and not policy.agreement and policy.keys != "answer":
+        label = "Loop: start this workflow again from its first phase"
+        found.append(Offer("l", label, "loop", words="required", ask="Why once more?"))
+    if oversight == "tool":
+        found.append(Offer("o", "Ask me after every session from now on", "oversight", value="colleague"))
+    else:
+        found.append(Offer("o", "Ask me only at reviews from now on", "oversight", value="tool"))
+    found.append(Offer("c", "Cancel this run (asks once more)", "cancel"))
+    return (*found, Offer("q", "Quit marathon", "quit"))
+
+
+def _of_key(key: str, gate: Gate, where: Where, policy: Policy) -> Iterable[Offer]:
+    match key:
+        case "enter":
+            yield Offer("enter", policy.enter or _continue(gate, where), "continue")
+        case "f":
+            label = "Add feedback first (writes to human.md)"
+            yield Offer("f", label, "continue", words="required", ask="Feedback:")
+        case "r":
+            why = f"Why should {gate.phase} be done again?"
+            yield Offer("r", f"Redo {gate.phase}, saying why", "redo", gate.phase, "required", why)
+        case "back":
+            for number, phase in enumerate(where.phases[:9], start=1):
+                if phase == gate.phase:
+                    return
+                why = f"Why go back to {phase}?"
+                yield Offer(str(number), f"Go back to {phase}, saying why", "redo", phase, "required", why)
+        case "phases":
+            for number, phase in enumerate(where.phases[:9], start=1):
+                yield Offer(str(number), f"Go to {phase}", "redo", phase, "optional", "Why? (may be empty)")
+        case "refuse":
+            label = "Refuse, saying why (one session may fix it)"
+            yield Offer("r", label, "redo", gate.phase, "required", "What is wrong with them?")
+        case "answer":
+            yield Offer("enter", "Answer the question", "answer", words="optional", ask="Your answer:")
+
+
+def _continue(gate: Gate, where: Where) -> str:
+    if gate.onward == "next":
+        return "Accept (this was the last phase)" if where.next_phase == DONE else "Continue to next phase"
+    return f"Continue with {gate.phase}"
+
+
+def commands(found: Sequence[Offer], task: str) -> list[str]:
+    """The offers as a shell says them, each as it can be typed."""
+    return [command for offer in found if offer.choice != "oversight" and (command := offer.command(task))]
+
+
+def refusal(found: Sequence[Offer], answer: Answer, task: str) -> str:
+    """Why a gate does not take this answer, with what it offers instead; empty if it does take it."""
+    if any(offer.takes(answer) for offer in found):
+        return ""
+    given = answer.choice + (f" {answer.phase}" if answer.phase else "") + (" with a message" if answer.text else "")
+    listed = "\n  ".join(commands(found, task))
+    return f"This gate does not offer: {given}. Nothing was changed. It offers:\n  {listed}"
+
+
+def is_auto_approved(gate: Gate) -> bool:
+    """Whether --auto-approve answers it: a look, or work that can simply go on in its order."""
+    auto = POLICIES[gate.reason].auto
+    return auto == "always" or (auto == "next" and gate.onward == "next")
+
+
+def is_judged_again(gate: Gate, answer: Answer) -> bool:
+    """Whether the session's end is judged as if there had been no gate."""
+    when = POLICIES[gate.reason].judge_again
+    return answer.choice == "continue" and (when == "yes" or (when == "plain" and not answer.text))

@@ -1,0 +1,41 @@
+"""What the runner needs from wherever a task's records and messages are kept. Files are the first implementation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol
+
+from marathon.core.records import Record
+from marathon.store.inbox import Kind, Message
+
+
+class Lease(Protocol):
+    """The right to write one task, held by at most one runner."""
+
+    @property
+    def fd(self) -> int:
+        """Inherited by the agent, so that the lease is held for as long as the agent lives."""
+
+    def release(self) -> None: ...
+
+
+class Store(Protocol):
+    def lease(self, shown: Path, runner: str, resume: str, project: Path) -> Lease:
+        """Take the task. TaskBusy names the runner that has it."""
+
+    def replay(self) -> list[Record]:
+        """Every record, oldest first."""
+
+    def append(self, record: Record) -> Record:
+        """Number, stamp and store a record. It is durable when this returns."""
+
+    def messages(self) -> list[Message]:
+        """What other shells have sent, oldest first."""
+
+    def put(self, kind: Kind, **fields: Any) -> str:
+        """Store a message durably. Returns its id."""
+
+    def remove(self, message_id: str) -> None:
+        """Forget a message, once a record holds what it said."""
+
+    def close(self) -> None: ...

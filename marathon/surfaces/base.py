@@ -1,0 +1,41 @@
+"""Where a gate is answered: what every surface is shown, and what it brings back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from marathon.core.gates import Offer
+from marathon.core.records import Answer, Gate, Rating
+
+
+@dataclass(frozen=True)
+class GateView:
+    """A gate as a human meets it."""
+
+    gate: Gate
+    offers: tuple[Offer, ...]
+    task: Path
+    iteration: int
+    document: Path | None = None  # what is to be reviewed, or the criteria that are to be agreed to
+    previous_round: Path | None = None
+    breadcrumb: str = ""
+    resume: str = ""
+    steps: str = ""
+    checks: Sequence[str] = ()
+    rating: Rating | None = None
+    log: Path | None = None  # of the last session
+
+
+Elsewhere = Callable[[], Answer | None]
+
+
+class GateSurface(Protocol):
+    """Somewhere a gate can be answered."""
+
+    interactive: bool
+
+    def ask(self, view: GateView, elsewhere: Elsewhere) -> Answer | None:
+        """The human's answer, or None if no one can be asked. `elsewhere` tells of an answer sent from a shell."""

@@ -1,0 +1,24 @@
+"""The surface without a terminal: prints the gate and the commands that answer it, and asks nothing."""
+
+from __future__ import annotations
+
+from marathon.core.events import Sink, Told
+from marathon.core.gates import commands
+from marathon.core.records import Answer
+from marathon.surfaces.base import Elsewhere, GateView
+from marathon.surfaces.gate_text import describe
+
+
+class ShellSurface:
+    interactive = False
+
+    def __init__(self, emit: Sink) -> None:
+        self._emit = emit
+
+    def ask(self, view: GateView, elsewhere: Elsewhere) -> Answer | None:
+        answer = elsewhere()
+        if answer is None:
+            typed = [f"  {command}" for command in commands(view.offers, str(view.task))]
+            lines = [*describe(view), "", "Answer it with one of:", *typed, f"then: {view.resume}"]
+            self._emit(Told("\n".join(lines)))
+        return answer
