@@ -81,7 +81,7 @@ class Offer:
         """The same offer as a shell says it; empty for what only a terminal needs."""
         place = shlex.quote(task)
         phase = f" --phase {self.phase}" if self.phase and self.key != "r" else ""
-        why = {"none": "", "optional": ' [-m "why"]', "required": ' -m "why"'}[self.words]
+        why = "" if self.words == "none" else ' -m "why"'
         match self.choice:
             case "continue":
                 return f"pi-marathon approve {place}" + (' -m "note"' if self.words == "required" else "")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from marathon.core.budgets import BUDGETS, with_amounts
 from marathon.core.courses.phases import Phases
 from marathon.core.courses.workflow import Path as PhasePath
-from marathon.core.courses.workflow import Phase, locate, places, recorded_path
+from marathon.core.courses.workflow import Phase, WorkflowInvalid, locate, places, recorded_path
 from marathon.core.events import Sink, Told
 from marathon.core.human_note import HumanNote
 from marathon.core.names import DONE, StateInvalid

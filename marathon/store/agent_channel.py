@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from marathon.errors import WrongUsage
-from marathon.store.files import disk_errors, make_private_directory, overwrite, read_regular, write_atomic
+from marathon.store.files import disk_errors, make_private_directory, read_regular, write_atomic
 
 MAX_BYTES = 4 * 1024 * 1024
 STALE_AFTER = 24 * 3600.0
@@ -39,10 +39,6 @@ class AgentChannel:
     def write(self, fields: dict[str, Any]) -> None:
         make_private_directory(self.folder)
         write_atomic(self.path, _bytes(fields), durable=False)
-
-    def prepare(self, fields: dict[str, Any]) -> None:
-        """For a session that is about to begin: its side does not look yet, and of the last one all was read."""
-        overwrite(self.path, _bytes(fields))
 
     def update(self, **fields: Any) -> None:
         """Change some fields and keep the rest, one writer at a time."""

@@ -82,28 +82,6 @@ def write_new(path: Path | str, data: bytes) -> None:
             os.close(fd)
 
 
-def overwrite(path: Path, data: bytes) -> None:
-    """In place, which is quicker: for a file that nobody else has open. A crash may leave half of it, behind a NUL."""
-    try:
-        fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:  # there is none yet, or not one that could be written to
-        make_private_directory(path.parent)
-        return write_atomic(path, data, durable=False)
-    try:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:  # it may have another name elsewhere
-            return write_atomic(path, data, durable=False)
-        with disk_errors("write", path):
-            # Not emptied first: of a file that was, ext4 writes the new contents to the disk at once.
-            os.write(fd, b"\0")
-            write_all(fd, data[1:])
-            if len(data) < max(found.st_size, 1):
-                os.ftruncate(fd, len(data))
-            os.pwrite(fd, data[:1], 0)
-    finally:
-        os.close(fd)
-
-
 def _mode_of(path: Path) -> int | None:
     """The mode of a file that is to be replaced; a link's own means nothing."""
     try:

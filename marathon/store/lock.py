@@ -36,7 +36,7 @@ class Holder:
 class TaskLock:
     """Held from construction until release() or the end of every process that inherited its fd."""
 
-    def __init__(self, path: Path, task: Path, runner: str, resume: str, project: Path) -> None:
+    def __init__(self, path: Path, task: Path, runner: str, resume: str = "", project: Path = Path()) -> None:
         with disk_errors("open", path):
             self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE)
         try:

@@ -13,7 +13,7 @@ import pytest
 from marathon.agents.rehearsal.edits import document
 from marathon.agents.rehearsal.heed import Ask, asks
 from marathon.core.courses.workflow import Phase
-from marathon.core.human_note import Answer
+from marathon.core.human_note import Reply
 from marathon.core.prompt import Briefing, build_prompt
 from marathon.demo_project import unpack
 
@@ -210,7 +210,7 @@ def test_asks_are_read_out_of_the_prompt_the_runner_writes() -> None:
             time="2026-02-02T14:30:00Z",
             human_text="## research phase\n\nmind auth\n",
             steer=["be quick"],
-            answer=Answer("Which DB?", "postgres"),
+            reply=Reply("Which DB?", "postgres"),
             guidance=["plan.md is missing."],
         )
     )

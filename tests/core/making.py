@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from hypothesis import HealthCheck, settings
 
+from marathon.core import life
 from marathon.core.budgets import Limits
+from marathon.core.courses.phases import Phases
 from marathon.core.courses.workflow import Definitions, Workflow, parse_workflow, places
 from marathon.core.decide import next_step
-from marathon.core.life import Progress, fold
+from marathon.core.life import Life
 from marathon.core.records import (
+    Answer,
     Begun,
     Choice,
-    GateAnswered,
-    GateKind,
-    GateOpened,
+    Gate,
     HumanMark,
+    Moved,
+    Reason,
     Record,
     SessionEnded,
     SessionStarted,
+    parse_record,
 )
-from marathon.core.shape import build
-from marathon.core.steps import Finish, Gate, Halt, Move, RunSession, Step, Verify, Wait
+from marathon.core.steps import Finish, Halt, Note, RunSession, Step, Verify, Wait
 from marathon.store.definitions import BUILT_IN
 
 # Loaded machines are slow, not wrong.
@@ -56,13 +61,20 @@ RPI = library(parse_workflow("rpi", tomllib.loads((BUILT_IN / "rpi" / "workflow.
 # Records
 
 
+def read(fields: dict[str, Any]) -> Record:
+    """A record as it comes back from its line."""
+    return parse_record(json.dumps(fields, default=vars).encode())
+
+
 def begun(phase: str, definitions: Definitions = RPI, key: str = "rpi", **more: Any) -> Begun:
     path = next(path for path, found in places(definitions, key) if found.id == phase)
     return Begun(workflow=key, path=list(path), phase=phase, **more)
 
 
 def started(phase: str = "research", iteration: int = 1, **more: Any) -> SessionStarted:
-    return build(SessionStarted, {"iteration": iteration, "phase": phase, "agent": "rehearsal", **more})
+    found = read({"type": "session_started", "iteration": iteration, "phase": phase, "agent": "rehearsal", **more})
+    assert isinstance(found, SessionStarted)
+    return found
 
 
 def left(said: str | None = "running/research", **more: Any) -> SessionEnded:
@@ -70,19 +82,21 @@ def left(said: str | None = "running/research", **more: Any) -> SessionEnded:
     if said is not None:
         state, phase = said.split("/")
         more["proposal"] = {"state": state, "phase": phase, "note": "a note"}
-    return build(SessionEnded, {"ending": "ended", "output": "fresh", **more})
+    found = read({"type": "session_ended", "ending": "ended", "output": "fresh", **more})
+    assert isinstance(found, SessionEnded)
+    return found
 
 
 def mark(size: int) -> HumanMark:
     return HumanMark(size=size, digest=f"digest of {size}")
 
 
-def gate(kind: GateKind = "review", phase: str = "research", onward: Onward = "next", **more: Any) -> GateOpened:
-    return GateOpened(kind=kind, token="t", phase=phase, onward=onward, **more)
+def gate(reason: Reason = "review", phase: str = "research", onward: Onward = "next", **more: Any) -> Gate:
+    return Gate(reason=reason, token="t", phase=phase, onward=onward, **more)
 
 
-def verdict(choice: Choice = "continue", **more: Any) -> GateAnswered:
-    return GateAnswered(choice=choice, **more)
+def verdict(choice: Choice = "continue", **more: Any) -> Answer:
+    return Answer(choice=choice, **more)
 
 
 def after(phase: str, *ended: SessionEnded, definitions: Definitions = RPI, key: str = "rpi") -> list[Record]:
@@ -97,7 +111,11 @@ def after(phase: str, *ended: SessionEnded, definitions: Definitions = RPI, key:
 
 
 def decide(records: list[Record], definitions: Definitions = RPI, limits: Limits | None = None) -> Step:
-    return next_step(fold(records), definitions, limits or Limits())
+    return next_step(fold(records, definitions), Phases(definitions), limits or Limits())
+
+
+def fold(records: Iterable[Record], definitions: Definitions = RPI) -> Life:
+    return life.fold(records, Phases(definitions))
 
 
 def in_words(step: Step) -> str:
@@ -106,11 +124,11 @@ def in_words(step: Step) -> str:
         case RunSession():
             return f"session {step.phase.id}"
         case Gate():
-            return f"gate {step.kind} {step.phase}, then {step.onward}"
+            return f"gate {step.reason} {step.phase}, then {step.onward}"
         case Wait():
             return f"wait {step.kind} {step.seconds:g}"
-        case Move():
-            return f"move {step.phase}"
+        case Note():
+            return f"move {step.record.phase}" if isinstance(step.record, Moved) else "note"
         case Finish():
             return "finished before" if step.recorded else "finish"
         case Verify():
@@ -132,7 +150,7 @@ def told(step: Step) -> str:
             return ""
 
 
-def open_things(progress: Progress) -> list[str]:
+def open_things(life: Life) -> list[str]:
     """Which of the things that can be open are."""
-    names = ("session", "ended", "gate", "verdict", "wait")
-    return [name for name in names if getattr(progress, name) is not None]
+    names = ("session", "ended", "gate", "answered", "wait")
+    return [name for name in names if getattr(life, name) is not None]

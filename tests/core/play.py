@@ -6,16 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from marathon.core.budgets import Limits
-from marathon.core.courses.workflow import Definitions, Phase, current, enter
+from marathon.core.courses.phases import Phases, Place
+from marathon.core.courses.workflow import Definitions, Phase, current
 from marathon.core.decide import next_step
-from marathon.core.life import Progress, apply
+from marathon.core.life import Life, apply
 from marathon.core.records import (
-    Begun,
+    Answer,
     Checked,
     Finished,
-    GateAnswered,
-    GateOpened,
-    Moved,
+    Gate,
     Record,
     SessionEnded,
     SessionStarted,
@@ -23,7 +22,7 @@ from marathon.core.records import (
     WaitStarted,
     parse_record,
 )
-from marathon.core.steps import Finish, Gate, Halt, Move, RunSession, Step, Verify, Wait
+from marathon.core.steps import Finish, Halt, Note, RunSession, Step, Verify, Wait
 
 
 @dataclass
@@ -33,30 +32,34 @@ class Play:
     definitions: Definitions
     key: str
     endings: Iterator[SessionEnded]
-    verdicts: Iterator[GateAnswered]
+    verdicts: Iterator[Answer]
     limits: Limits = field(default_factory=Limits)
     checks: Iterator[Checked] = field(default_factory=lambda: iter(()))
     records: list[Record] = field(default_factory=list)
-    progress: Progress = field(default_factory=Progress)
+    life: Life = field(default_factory=Life)
 
     def __post_init__(self) -> None:
-        first = enter(self.definitions, self.key)
-        phase = current(self.definitions, first).id
-        self.record(Begun(workflow=self.key, path=list(first.path), phase=phase))
+        self.course = Phases(self.definitions, self.key)
+        self.record(replace(self.course.begin(), gates=[]))
 
     @property
     def phase(self) -> Phase:
-        return current(self.definitions, self.progress.position)
+        return current(self.definitions, self.place.position)
+
+    @property
+    def place(self) -> Place:
+        assert isinstance(self.life.own, Place)
+        return self.life.own
 
     def record(self, record: Record) -> None:
         stamped = replace(record, n=len(self.records) + 1)
         self.records.append(parse_record(stamped.to_json().encode()))
-        self.progress = apply(self.progress, self.records[-1])
+        self.life = apply(self.life, self.records[-1], self.course)
 
     def steps(self) -> Iterator[Step]:
         """Every step before it is carried out."""
         while True:
-            step = next_step(self.progress, self.definitions, self.limits)
+            step = next_step(self.life, self.course, self.limits)
             yield step
             if isinstance(step, Finish | Halt):
                 return
@@ -71,10 +74,8 @@ class Play:
         match step:
             case RunSession():
                 return [self._session(step), next(self.endings)]
-            case Gate(opened=None):
-                return [
-                    GateOpened(kind=step.kind, token="t", phase=step.phase, message=step.message, onward=step.onward)
-                ]
+            case Gate(token=""):
+                return [replace(step, token="t")]
             case Gate():
                 return [next(self.verdicts)]
             case Wait(started=None):
@@ -83,17 +84,17 @@ class Play:
                 return [WaitEnded()]
             case Verify():
                 return [next(self.checks)]
-            case Move():
-                return [Moved(path=list(step.position.path), steps=step.position.steps, phase=step.phase)]
+            case Note():
+                return [step.record]
             case _:
                 return [Finished()]
 
     def _session(self, step: RunSession) -> SessionStarted:
-        progress = self.progress
+        life = self.life
         return SessionStarted(
-            iteration=progress.iteration + 1,
+            iteration=life.iteration + 1,
             phase=step.phase.id,
             agent="rehearsal",
-            steer=[steer.id for steer in progress.steer],
+            steer=[steer.id for steer in life.steer],
             guidance=list(step.guidance),
         )

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from marathon.core.courses.workflow import Definitions, Workflow, places
 from marathon.core.records import (
+    Answer,
     Cancelled,
     FeedbackWritten,
     Finished,
-    GateAnswered,
-    GateOpened,
+    Gate,
     HumanMark,
     Moved,
     Proposal,
@@ -100,7 +100,7 @@ def endings(ids: tuple[str, ...]) -> st.SearchStrategy[SessionEnded]:
 
 def verdicts(ids: tuple[str, ...], choices: tuple[str, ...] = ("continue", "redo", "loop", "answer")) -> Any:
     return st.builds(
-        GateAnswered,
+        Answer,
         choice=st.sampled_from(choices),
         phase=st.none() | st.sampled_from(ids),
         text=_WORDS,
@@ -114,7 +114,7 @@ def any_record(definitions: Definitions, key: str) -> st.SearchStrategy[Record]:
     ids = tuple(phase.id for _, phase in places(definitions, key))
     phase = st.sampled_from(ids)
     kinds = st.sampled_from(
-        ["review", "output", "skipped", "paused", "question", "failed", "left", "stuck", "invalid", "limit", "workflow"]
+        ["review", "output", "skipped", "paused", "question", "failed", "left", "stuck", "invalid", "limit", "rounds"]
     )
     marks = st.builds(HumanMark, size=st.integers(0, 1000), digest=_WORDS)
     moves = st.builds(
@@ -141,8 +141,8 @@ def any_record(definitions: Definitions, key: str) -> st.SearchStrategy[Record]:
         sessions,
         endings(ids),
         st.builds(
-            GateOpened,
-            kind=kinds,
+            Gate,
+            reason=kinds,
             token=st.just("t"),
             phase=phase,
             message=_WORDS,

@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marathon.core.breakers import Breakers, going_in_circles, parse_breakers, remember, returns, signature
+from marathon.core.breakers import Breakers, circles, parse_breakers, remember, returns, signature
 from marathon.core.budgets import Limits
 from marathon.core.criteria import Criterion
-from marathon.core.life import fold
-from marathon.core.records import Checked, CheckResult, CriteriaFound, GateAnswered, GateOpened, Record
-from marathon.core.steps import Gate, RunSession
-from tests.core.making import begun, decide, left, started, thorough
+from marathon.core.records import Answer, Checked, CheckResult, CriteriaFound, Gate, Record
+from marathon.core.steps import RunSession
+from tests.core.making import begun, decide, fold, left, started, thorough
 
 SAME = [
     ("Timeout after 30 s", "Timeout after 31 s"),
@@ -60,9 +59,9 @@ def test_a_file_that_stays_as_it_is_goes_nowhere() -> None:
     for digest in "aabbaabbaa":
         history = remember(history, {"f": digest})
     assert dict(history)["f"] == tuple("ababa")
-    assert going_in_circles(history, 3) == ("f",)
-    assert going_in_circles(history, 4) == ()
-    assert going_in_circles(history, 0) == ()
+    assert circles(history, 3) == "Rewritten back and forth between the same two contents: f."
+    assert circles(history, 4) is None
+    assert circles(history, 0) is None
 
 
 def test_histories_are_bounded() -> None:
@@ -115,7 +114,7 @@ def stuck(records: list[Record], **breakers: int) -> str | None:
     if isinstance(step, RunSession):
         return None
     assert isinstance(step, Gate)
-    assert step.kind == "stuck"
+    assert step.reason == "stuck"
     return step.message
 
 
@@ -153,8 +152,8 @@ def test_judgements_are_given_five_times_too() -> None:
 
 
 def test_a_human_who_says_go_on_sets_them_back() -> None:
-    gate = GateOpened(kind="stuck", token="t", phase="implement")
-    answered: list[Record] = [failing("boom"), gate, GateAnswered(choice="continue")]
+    gate = Gate(reason="stuck", token="t", phase="implement")
+    answered: list[Record] = [failing("boom"), gate, Answer(choice="continue")]
     assert stuck(attempts(failing("boom"), failing("boom"), answered, failing("boom"), failing("boom"))) is None
 
 
@@ -194,7 +193,7 @@ def test_the_same_crash_again_and_again_between_good_sessions_is_stuck() -> None
         records += [started("implement", number), ended]
     step = decide(records)
     assert isinstance(step, Gate)
-    assert (step.kind, "sessions 1, 3, 5" in step.message) == ("stuck", True)
+    assert (step.reason, "sessions 1, 3, 5" in step.message) == ("stuck", True)
 
 
 def reviews(rounds: int) -> list[Record]:
@@ -203,14 +202,16 @@ def reviews(rounds: int) -> list[Record]:
         records += [
             started("research", number),
             left("paused/research"),
-            GateOpened(kind="review", token="t", phase="research", onward="next"),
-            GateAnswered(choice="redo", phase="research"),
+            Gate(reason="review", token="t", phase="research", onward="next"),
+            Answer(choice="redo", phase="research"),
         ]
     return [*records, started("research", rounds), left("paused/research")]
 
 
-@pytest.mark.parametrize(("rounds", "kind", "said"), [(3, "review", False), (4, "review", True), (13, "stuck", True)])
-def test_review_rounds_are_warned_of_and_then_stuck(rounds: int, kind: str, said: bool) -> None:
+@pytest.mark.parametrize(
+    ("rounds", "reason", "said"), [(3, "review", False), (4, "review", True), (13, "rounds", True)]
+)
+def test_review_rounds_are_warned_of_and_then_stuck(rounds: int, reason: str, said: bool) -> None:
     step = decide(reviews(rounds))
     assert isinstance(step, Gate)
-    assert (step.kind, f"round {rounds}" in step.message, step.onward) == (kind, said, "next")
+    assert (step.reason, f"round {rounds}" in step.message, step.onward) == (reason, said, "next")

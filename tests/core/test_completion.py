@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,13 +12,13 @@ from hypothesis import strategies as st
 
 from marathon.core.budgets import Limits
 from marathon.core.completion import all_met, judged
+from marathon.core.courses.phases import Phases
 from marathon.core.criteria import Criterion
 from marathon.core.decide import next_step
 from marathon.core.error_kind import Kind
-from marathon.core.life import fold
-from marathon.core.records import Checked, CheckResult, CriteriaFound, Record, SessionStarted
-from marathon.core.steps import Finish, Gate, RunSession, Step, Verify
-from tests.core.making import RPI, begun, left, library, started, thorough, verdict, workflow
+from marathon.core.records import Checked, CheckResult, CriteriaFound, Gate, Record, SessionStarted
+from marathon.core.steps import Finish, RunSession, Step, Verify
+from tests.core.making import RPI, begun, fold, left, library, started, thorough, verdict, workflow
 from tests.core.play import Play
 from tests.core.strategies import endings, verdicts
 
@@ -43,7 +44,7 @@ def proposed(*after: Record, criteria: CriteriaFound = WANTED) -> list[Record]:
 
 
 def step(records: Iterable[Record], **limits: Any) -> Step:
-    return next_step(fold(records), RPI, Limits(**limits))
+    return next_step(fold(records), Phases(RPI), Limits(**limits))
 
 
 def test_a_proposed_end_is_checked_first() -> None:
@@ -91,13 +92,13 @@ def test_completion_on_the_last_allowed_session_is_completion() -> None:
     assert step(proposed(checked("tests", "lint", "reads well")), max_iterations=1) == Finish()
     missed = step(proposed(checked("tests", reason="no")), max_iterations=1)
     assert isinstance(missed, Gate)
-    assert missed.kind == "limit"
+    assert missed.reason == "limit"
 
 
 def test_a_check_that_cannot_be_run_is_a_gate_at_once() -> None:
     blocked = step(proposed(checked("lint", "reads well", reason="exit code 127 (command not found)", kind="blocking")))
     assert isinstance(blocked, Gate)
-    assert (blocked.kind, blocked.phase) == ("failed", "implement")
+    assert (blocked.reason, blocked.phase) == ("blocked", "implement")
     assert "command not found" in blocked.message
 
 
@@ -121,10 +122,10 @@ def test_a_human_who_only_says_go_on_may_have_mended_it() -> None:
     ("kinds", "step_wanted"),
     [
         (("logic", "logic"), "session"),
-        (("logic", "blocking"), "failed"),
+        (("logic", "blocking"), "blocked"),
         (("logic", "transient"), "session"),
-        (("transient", "transient"), "failed"),
-        (("unknown", "transient"), "failed"),
+        (("transient", "transient"), "blocked"),
+        (("unknown", "transient"), "blocked"),
     ],
 )
 def test_an_error_is_the_agents_to_mend_or_the_humans(kinds: tuple[Kind, Kind], step_wanted: str) -> None:
@@ -134,15 +135,11 @@ def test_an_error_is_the_agents_to_mend_or_the_humans(kinds: tuple[Kind, Kind], 
     ]
     met = CheckResult(name="reads well", met=True)
     found = step(proposed(Checked(digest="d", results=[*results, met])))
-    assert (found.kind if isinstance(found, Gate) else "session") == step_wanted
+    assert (found.reason if isinstance(found, Gate) else "session") == step_wanted
 
 
 def opened(gate: Gate) -> Record:
-    from marathon.core.records import GateOpened
-
-    return GateOpened(
-        kind=gate.kind, token="t", phase=gate.phase, message=gate.message, onward=gate.onward, digest=gate.digest
-    )
+    return replace(gate, token="t")
 
 
 # Agreement
@@ -153,7 +150,7 @@ UNSEEN = CriteriaFound(digest="d", criteria=[TESTS], agreed=False)
 def test_commands_nobody_agreed_to_are_a_gate_before_any_session() -> None:
     found = step([begun("research"), UNSEEN])
     assert isinstance(found, Gate)
-    assert found.kind == "checks"
+    assert found.reason == "checks"
     assert "pytest -q" in found.message
     assert isinstance(step([begun("research"), UNSEEN, opened(found), verdict()]), RunSession)
 
@@ -165,7 +162,7 @@ def test_what_was_agreed_to_is_exactly_what_was_shown() -> None:
     again = step([begun("research"), UNSEEN, opened(gate), changed])
     assert isinstance(again, Gate)
     assert "ruff check" in again.message
-    assert again.opened is None
+    assert again.token == ""
     stale_yes = step([begun("research"), UNSEEN, opened(gate), changed, verdict()])
     assert isinstance(stale_yes, Gate)
     assert "ruff check" in stale_yes.message
@@ -182,7 +179,7 @@ def test_criteria_that_cannot_be_read_end_nothing() -> None:
     broken = CriteriaFound(criteria=[TESTS], agreed=False, problem="checks.toml: line 3")
     found = step(proposed(broken))
     assert isinstance(found, Gate)
-    assert (found.kind, "line 3" in found.message) == ("checks", True)
+    assert (found.reason, "line 3" in found.message) == ("checks", True)
 
 
 # Judgements

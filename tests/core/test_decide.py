@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 import pytest
 
 from marathon.core.budgets import Limits
-from marathon.core.courses.workflow import Position, Segment
-from marathon.core.decide import phase_ids
-from marathon.core.life import fold
+from marathon.core.courses.phases import Phases
+from marathon.core.gates import is_auto_approved
 from marathon.core.records import (
     Begun,
     Cancelled,
     Choice,
     Finished,
-    GateKind,
-    GateOpened,
+    Gate,
     Moved,
+    Reason,
     Record,
     RunStarted,
     SessionEnded,
     WaitEnded,
     WaitStarted,
 )
-from marathon.core.steps import Gate, Move, RunSession, auto_approved
+from marathon.core.steps import Note, RunSession
 from tests.core.making import (
     RPI,
     Onward,
     after,
     begun,
     decide,
+    fold,
     gate,
     in_words,
     left,
@@ -85,19 +85,19 @@ TABLE = {
         "research",
         left("paused/research", output="missing"),
         step="session research",
-        words="research.md is not there or is empty",
+        words="research.md is missing or empty",
     ),
     "output untouched": row(
         "plan", left("paused/implement", output="stale"), step="session plan", words="plan.md was not touched"
     ),
     "already in the next phase, output missing": row(
-        "research", left("running/plan", output="missing"), step="session research", words="research.md is not there"
+        "research", left("running/plan", output="missing"), step="session research", words="research.md is missing"
     ),
     "output missing twice": row(
         "research",
         *[left("paused/plan", output="missing")] * 2,
         step="gate output research, then again",
-        words="research.md is not there",
+        words="research.md is missing",
     ),
     "already in the next phase twice, output missing": row(
         "research", *[left("running/plan", output="missing")] * 2, step="gate output research, then again"
@@ -111,7 +111,7 @@ TABLE = {
         left("running/research", output="missing"),
         left("paused/research", output="missing"),
         step="session research",
-        words="research.md is not there",
+        words="research.md is missing",
     ),
     # a question
     "a question": row(
@@ -160,7 +160,7 @@ TABLE = {
     "done after three chunks": row("implement", CHUNK, CHUNK, CHUNK, left("completed/done"), step="finish"),
     # completed, but result.md is missing: guidance; counts toward the breaker
     "called done without a result": row(
-        "implement", NO_RESULT, step="session implement", words="result.md is not there or is empty"
+        "implement", NO_RESULT, step="session implement", words="result.md is missing or empty"
     ),
     "called done with an old result": row(
         "implement", left("completed/done", output="stale"), step="session implement", words="result.md was not touched"
@@ -239,7 +239,7 @@ TABLE = {
         "implement",
         left(None, ending="crashed", cause="no API key", permanent=True),
         step="gate failed implement, then again",
-        words="cannot go on: no API key",
+        words="cannot continue: no API key",
     ),
     "told when to come back": row(
         "implement", left(None, ending="crashed", cause="429", retry_after=90.5), step="wait retry 90.5", words="429"
@@ -344,7 +344,7 @@ def test_the_gates_show_the_agents_note_and_nothing_as_opened() -> None:
     for case in ("complete, by its own phase", "research to done", "the plan is wrong", "a question"):
         step = decide(after(TABLE[case].phase, *TABLE[case].ended))
         assert isinstance(step, Gate)
-        assert (step.note, step.opened) == ("a note", None)
+        assert (step.note, step.token) == ("a note", "")
 
 
 # The beginning and the end
@@ -376,13 +376,15 @@ def test_a_restart_begins_again_after_the_end_or_a_cancel() -> None:
 # Gates
 
 
-@pytest.mark.parametrize("kind", get_args(GateKind))
+WAITS_FOR_ITS_CAUSE = ("limit", "checks", "clarify")
+
+
+@pytest.mark.parametrize("reason", [reason for reason in get_args(Reason) if reason not in WAITS_FOR_ITS_CAUSE])
 @pytest.mark.parametrize("onward", get_args(Onward))
-def test_an_open_gate_stays_as_it_was_opened(kind: GateKind, onward: Onward) -> None:
-    opened = gate(kind, onward=onward, message="why", note="note")
+def test_an_open_gate_stays_as_it_was_opened(reason: Reason, onward: Onward) -> None:
+    opened = gate(reason, onward=onward, message="why", note="note")
     limits = Limits(max_iterations=1)
-    step = decide([*after("research", left("paused/research")), opened], limits=limits)
-    assert step == Gate(kind, "research", "why", "note", onward, opened=opened)
+    assert decide([*after("research", left("paused/research")), opened], limits=limits) is opened
 
 
 @pytest.mark.parametrize(
@@ -406,9 +408,13 @@ def test_what_a_verdict_leads_to(choice: Choice, onward: Onward, phase: str | No
 
 def test_a_verdict_moves_by_one_step() -> None:
     reviewed = [*after("plan", left("paused/plan")), gate(phase="plan")]
-    assert decide([*reviewed, verdict()]) == Move(Position((Segment("rpi", 2),), 1), "implement")
-    assert decide([*reviewed, verdict("redo", phase="research")]) == Move(Position((Segment("rpi", 0),), 1), "research")
-    assert decide([*reviewed, verdict("loop")]) == Move(Position((Segment("rpi", 0),), 1), "research")
+    assert decide([*reviewed, verdict()]) == move(2, "implement")
+    assert decide([*reviewed, verdict("redo", phase="research")]) == move(0, "research")
+    assert decide([*reviewed, verdict("loop")]) == move(0, "research")
+
+
+def move(place: int, phase: str) -> Note:
+    return Note(Moved(path=[("rpi", place)], steps=1, phase=phase))
 
 
 def test_accepting_the_last_phase_finishes() -> None:
@@ -453,7 +459,7 @@ def test_a_new_phase_does_not_inherit_the_doubts_about_the_last_one() -> None:
     assert in_words(decide(records, definitions)) == "session second"
 
 
-@pytest.mark.parametrize("choice", get_args(Choice))
+@pytest.mark.parametrize("choice", ["continue", "redo", "loop", "answer"])
 def test_a_verdict_for_another_phase_moves_nothing(choice: Choice) -> None:
     answer = verdict(choice, phase="implement" if choice == "redo" else None)
     records = [*after("research", left("paused/research")), gate(phase="plan"), answer]
@@ -468,7 +474,7 @@ def test_a_loop_that_is_not_allowed_any_more_comes_back_as_the_gate_with_the_rea
         verdict("loop"),
     ]
     step = decide(records, fixed)
-    assert step == Gate("review", "plan", told(step), "note", "next")
+    assert step == Gate(reason="review", phase="plan", message=told(step), note="note", onward="next")
     assert told(step).startswith("Read it. ")
     assert "does not allow looping" in told(step)
 
@@ -485,6 +491,8 @@ def test_a_phase_that_is_gone_comes_back_as_the_gate_with_the_reason() -> None:
 
 AUTO_APPROVED = {
     ("review", "next"): True,
+    ("rounds", "next"): False,
+    ("blocked", "again"): False,
     ("skipped", "next"): True,
     ("skipped", "again"): False,
     ("output", "next"): False,
@@ -503,13 +511,13 @@ AUTO_APPROVED = {
 }
 
 
-@pytest.mark.parametrize(("kind", "onward"), AUTO_APPROVED)
-def test_auto_approve_passes_reviews_in_order_and_no_problem(kind: GateKind, onward: Onward) -> None:
-    assert auto_approved(Gate(kind, "research", onward=onward)) is AUTO_APPROVED[kind, onward]
+@pytest.mark.parametrize(("reason", "onward"), AUTO_APPROVED)
+def test_auto_approve_passes_reviews_in_order_and_no_problem(reason: Reason, onward: Onward) -> None:
+    assert is_auto_approved(gate(reason, onward=onward)) is AUTO_APPROVED[reason, onward]
 
 
 def test_the_table_of_auto_approval_knows_every_gate() -> None:
-    assert {kind for kind, _ in AUTO_APPROVED} == set(get_args(GateKind))
+    assert {reason for reason, _ in AUTO_APPROVED} == set(get_args(Reason))
 
 
 @pytest.mark.parametrize("case", [case for case, given in TABLE.items() if given.step.startswith("gate")])
@@ -518,8 +526,8 @@ def test_auto_approval_never_skips_a_phase(case: str) -> None:
     given = TABLE[case]
     step = decide(after(given.phase, *given.ended), limits=given.limits)
     assert isinstance(step, Gate)
-    if auto_approved(step):
-        opened = GateOpened(kind=step.kind, token="t", phase=step.phase, message=step.message, onward=step.onward)
+    if is_auto_approved(step):
+        opened = replace(step, token="t")
         passed = decide([*after(given.phase, *given.ended), opened, verdict(by="auto")])
         assert in_words(passed) == {"research": "move plan", "plan": "move implement"}[given.phase]
 
@@ -570,7 +578,8 @@ def test_a_session_cut_off_again_and_again_is_told_so_once() -> None:
 # Limits
 
 ONE = Limits(max_iterations=1)
-LIMIT = gate("limit", "implement", onward="again", message="used up")
+USED_UP = "The limit of 1 sessions (--max-iterations) is reached."
+LIMIT = gate("limit", "implement", onward="again", message=USED_UP, more="--max-iterations +10")
 
 
 def test_a_limit_gate_dissolves_once_more_is_allowed() -> None:
@@ -580,10 +589,14 @@ def test_a_limit_gate_dissolves_once_more_is_allowed() -> None:
     assert in_words(decide(records, limits=Limits(max_iterations=0))) == "session implement"
 
 
-@pytest.mark.parametrize("kind", [kind for kind in get_args(GateKind) if kind != "limit"])
-def test_no_other_gate_dissolves(kind: GateKind) -> None:
-    records = [*after("implement", CHUNK), gate(kind, "implement", onward="again")]
-    assert in_words(decide(records, limits=Limits(max_iterations=0))) == f"gate {kind} implement, then again"
+@pytest.mark.parametrize("reason", [reason for reason in get_args(Reason) if reason not in WAITS_FOR_ITS_CAUSE])
+def test_no_other_gate_dissolves(reason: Reason) -> None:
+    records = [*after("implement", CHUNK), gate(reason, "implement", onward="again")]
+    assert in_words(decide(records, limits=Limits(max_iterations=0))) == f"gate {reason} implement, then again"
+
+
+def test_a_gate_over_unclear_instructions_in_an_older_journal_closes_by_itself() -> None:
+    assert in_words(decide([begun("research"), gate("clarify", onward="again")])) == "session research"
 
 
 def test_a_human_who_says_go_on_allows_as_much_again() -> None:
@@ -596,7 +609,7 @@ def test_a_human_who_says_go_on_allows_as_much_again() -> None:
 @pytest.mark.parametrize("case", ["called done without a result", "a wait", "crashed", "stopped", "unreadable"])
 def test_what_a_limit_held_up_is_done_once_more_is_allowed(case: str) -> None:
     given = TABLE[case]
-    opened = gate("limit", given.phase, onward="again")
+    opened = gate("limit", given.phase, onward="again", message=USED_UP, more="--max-iterations +10")
     records = [*after(given.phase, *given.ended), opened]
     dissolved = decide(records, limits=Limits(max_iterations=2))
     assert in_words(dissolved) == given.step
@@ -650,10 +663,9 @@ def test_a_changed_definition_is_explained_and_the_human_chooses(change: str, wh
     assert in_words(step) == "gate workflow plan, then again"
     assert reason in told(step)
     assert isinstance(step, Gate)
-    assert step.opened is None
+    assert step.token == ""
     opened = gate("workflow", "plan", onward="again", message=told(step))
-    again = decide([*IN_PLAN[where], opened], definitions)
-    assert again == Gate("workflow", "plan", told(step), opened=opened)
+    assert decide([*IN_PLAN[where], opened], definitions) is opened
     assert in_words(decide([*IN_PLAN[where], opened, verdict()], definitions)) == "gate workflow plan, then again"
 
 
@@ -662,7 +674,7 @@ def test_the_phase_the_human_chose_is_gone_on_with(where: str) -> None:
     definitions, _ = CHANGED["another phase stands there"]
     opened = gate("workflow", "plan", onward="again")
     chosen = decide([*IN_PLAN[where], opened, verdict("redo", phase="plan")], definitions)
-    assert chosen == Move(Position((Segment("rpi", 2),), 1), "plan")
+    assert chosen == move(2, "plan")
     missing = decide([*IN_PLAN[where], opened, verdict("redo", phase="gone")], definitions)
     assert in_words(missing) == "gate workflow plan, then again"
 
@@ -682,10 +694,10 @@ def test_a_recorded_place_that_makes_no_sense_is_asked_about(path: list[tuple[st
 
 
 def test_the_phases_to_choose_from_are_those_of_the_workflow_each_once() -> None:
-    assert phase_ids(RPI, "rpi") == ["research", "plan", "implement"]
+    assert Phases(RPI).phase_ids("rpi") == ["research", "plan", "implement"]
     twice = library(workflow("top", "@inner", "@inner", "end"), workflow("inner", "a", "b"))
-    assert phase_ids(twice, "top") == ["a", "b", "end"]
-    assert phase_ids(RPI, "gone") == []
+    assert Phases(twice).phase_ids("top") == ["a", "b", "end"]
+    assert Phases(RPI).phase_ids("gone") == []
 
 
 def test_deciding_changes_nothing() -> None:

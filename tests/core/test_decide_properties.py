@@ -9,21 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marathon.core.budgets import Limits
+from marathon.core.courses.phases import Phases
 from marathon.core.courses.workflow import Path, Workflow, current, places
 from marathon.core.decide import next_step
-from marathon.core.life import fold
 from marathon.core.records import (
+    Answer,
     Begun,
-    GateAnswered,
-    GateOpened,
+    Gate,
     Moved,
     Record,
     RunStarted,
     SessionEnded,
     SessionStarted,
 )
-from marathon.core.steps import Finish, Gate, Move, RunSession, Step, Wait
-from tests.core.making import RPI, begun, thorough
+from marathon.core.steps import Finish, Note, RunSession, Step, Wait
+from tests.core.making import RPI, begun, fold, thorough
 from tests.core.play import Play
 from tests.core.strategies import IDS, any_record, endings, sound_definitions, verdicts
 
@@ -43,16 +43,16 @@ def answered(records: Iterable[Record], phase: str) -> bool:
         match record:
             case Begun() | SessionStarted() | Moved() | RunStarted():
                 opened, said = False, False
-            case GateOpened():
+            case Gate():
                 opened, said = record.phase == phase, False
-            case GateAnswered():
+            case Answer():
                 said = said or opened
     return said
 
 
 def leaves(step: Step) -> bool:
     """Whether the step ends the phase the task is in."""
-    return isinstance(step, Move) or (isinstance(step, Finish) and not step.recorded)
+    return isinstance(step, Note) or (isinstance(step, Finish) and not step.recorded)
 
 
 @settings(thorough, max_examples=600)
@@ -61,27 +61,27 @@ def test_no_sequence_of_records_leads_past_a_gate_without_an_answer_to_it(
     records: list[Record], limits: Limits
 ) -> None:
     journal: list[Record] = [begun("research"), *records]
-    progress = fold(journal)
-    step = next_step(progress, RPI, limits)
-    if leaves(step) and current(RPI, progress.position).gate:
-        assert answered(journal, progress.phase)
+    life = fold(journal)
+    step = next_step(life, Phases(RPI), limits)
+    if leaves(step) and current(RPI, life.own.position).gate:
+        assert answered(journal, life.phase)
 
 
 @settings(thorough, max_examples=250)
 @given(sound_definitions(), ENDINGS, ANY_VERDICTS, LIMITS)
 def test_no_agent_gets_past_a_gate_without_an_answer_to_it(
-    definitions: dict[str, Workflow], ended: list[SessionEnded], said: list[GateAnswered], limits: Limits
+    definitions: dict[str, Workflow], ended: list[SessionEnded], said: list[Answer], limits: Limits
 ) -> None:
     play = Play(definitions, next(iter(definitions)), iter(ended), iter(said), limits)
     for step in play.steps():
         if leaves(step) and play.phase.gate:
-            assert answered(play.records, play.progress.phase)
+            assert answered(play.records, play.life.phase)
 
 
 @thorough
 @given(sound_definitions(), ENDINGS, ONLY_ONWARD)
 def test_phases_are_done_in_their_order_and_none_is_left_out(
-    definitions: dict[str, Workflow], ended: list[SessionEnded], said: list[GateAnswered]
+    definitions: dict[str, Workflow], ended: list[SessionEnded], said: list[Answer]
 ) -> None:
     """Whatever agents propose: as long as the human says no more than "go on", it is the workflow's order."""
     key = next(iter(definitions))
@@ -89,8 +89,8 @@ def test_phases_are_done_in_their_order_and_none_is_left_out(
     play = Play(definitions, key, iter(ended), iter(said))
     visited: list[Path] = []
     for step in play.steps():
-        if isinstance(step, RunSession) and play.progress.position.path not in visited[-1:]:
-            visited.append(play.progress.position.path)
+        if isinstance(step, RunSession) and play.place.position.path not in visited[-1:]:
+            visited.append(play.place.position.path)
         if leaves(step) and isinstance(step, Finish):
             assert visited == order
     assert visited == order[: len(visited)]
@@ -99,7 +99,7 @@ def test_phases_are_done_in_their_order_and_none_is_left_out(
 @thorough
 @given(RPI_ENDINGS, st.lists(verdicts(("research", "plan", "implement")), max_size=25), LIMITS)
 def test_no_more_sessions_than_allowed_without_a_human(
-    ended: list[SessionEnded], said: list[GateAnswered], limits: Limits
+    ended: list[SessionEnded], said: list[Answer], limits: Limits
 ) -> None:
     play = Play(RPI, "rpi", iter(ended), iter(said), limits)
     sessions = 0
@@ -107,19 +107,19 @@ def test_no_more_sessions_than_allowed_without_a_human(
         if isinstance(step, RunSession):
             sessions += 1
             assert not limits.max_iterations or sessions <= limits.max_iterations
-        if isinstance(step, Gate) and step.kind == "limit" and step.opened:
+        if isinstance(step, Gate) and step.reason == "limit" and step.token:
             sessions = 0
 
 
 @thorough
 @given(RPI_ENDINGS, st.lists(verdicts(("research", "plan", "implement")), max_size=25))
 def test_nothing_goes_wrong_more_than_a_few_times_before_a_human_is_asked(
-    ended: list[SessionEnded], said: list[GateAnswered]
+    ended: list[SessionEnded], said: list[Answer]
 ) -> None:
     """Restart storms and endless idling end at a gate: at most retries + 1 failures and 3 idle sessions in a row."""
     play = Play(RPI, "rpi", iter(ended), iter(said))
     for _ in play.steps():
-        streaks = play.progress.streaks
+        streaks = play.life.streaks
         assert streaks.failed <= play.limits.retries + 1
         assert streaks.invalid <= 2
         assert streaks.without_output <= 3
@@ -127,13 +127,11 @@ def test_nothing_goes_wrong_more_than_a_few_times_before_a_human_is_asked(
 
 @thorough
 @given(RPI_ENDINGS, ANY_VERDICTS)
-def test_a_step_that_is_not_carried_out_is_the_next_one_again(
-    ended: list[SessionEnded], said: list[GateAnswered]
-) -> None:
+def test_a_step_that_is_not_carried_out_is_the_next_one_again(ended: list[SessionEnded], said: list[Answer]) -> None:
     """Killed at any point, the next runner decides the same."""
     play = Play(RPI, "rpi", iter(ended), iter(said))
     for step in play.steps():
-        assert next_step(fold(list(play.records)), RPI, play.limits) == step
+        assert next_step(fold(list(play.records)), Phases(RPI), play.limits) == step
 
 
 @thorough
@@ -141,8 +139,8 @@ def test_a_step_that_is_not_carried_out_is_the_next_one_again(
 def test_every_journal_has_a_next_step_whatever_the_definitions_are_now(
     records: list[Record], limits: Limits, others: dict[str, Workflow]
 ) -> None:
-    progress = fold([begun("research"), *records])
+    life = fold([begun("research"), *records])
     renamed = {"rpi": replace(next(iter(others.values())), key="rpi"), **others}
     for definitions in (RPI, {}, others, renamed):
-        step = next_step(progress, definitions, limits)
+        step = next_step(life, Phases(definitions), limits)
         assert not isinstance(step, Wait) or step.seconds >= 0

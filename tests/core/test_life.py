@@ -1,4 +1,4 @@
-"""Progress is a fold: what each record changes, what a crash keeps owed, and what is never counted twice."""
+"""Life is a fold: what each record changes, what a crash keeps owed, and what is never counted twice."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from marathon.core.courses.phases import Phases, Place
 from marathon.core.courses.workflow import Position, Segment
-from marathon.core.human_note import Answer, Words
-from marathon.core.life import Progress, Steer, apply, fold
+from marathon.core.human_note import HumanNote, Reply
+from marathon.core.life import Life, Steer, apply
 from marathon.core.records import (
     Cancelled,
     FeedbackWritten,
     Finished,
-    GateKind,
     HumanMark,
     Moved,
+    Reason,
     Record,
     Remark,
     RestartBegun,
@@ -29,10 +30,9 @@ from marathon.core.records import (
     WaitStarted,
     parse_record,
 )
-from marathon.core.shape import build
 from marathon.core.streaks import CUT_SHORT, Streaks
 from marathon.core.usage import Usage
-from tests.core.making import RPI, after, begun, gate, left, mark, open_things, started, thorough, verdict
+from tests.core.making import RPI, after, begun, fold, gate, left, mark, open_things, read, started, thorough, verdict
 from tests.core.strategies import any_record
 
 OTHER_ENDS = ("ended", "left")
@@ -43,13 +43,16 @@ RUN_2 = RunStarted(run=2, path=[("rpi", 0)], phase="research", at="2026-02-02T14
 
 
 def wait_record(**more: Any) -> WaitStarted:
-    return build(WaitStarted, {"kind": "agent", "seconds": 300, "reason": "CI", "until": 1300, **more})
+    fields = {"type": "wait_started", "kind": "agent", "seconds": 300, "reason": "CI", "until": 1300, **more}
+    found = read(fields)
+    assert isinstance(found, WaitStarted)
+    return found
 
 
 def test_a_new_task_stands_where_its_first_record_says() -> None:
     progress = fold([begun("research", at="2026-02-02T14:30:00Z")])
-    assert progress.position == Position((Segment("rpi", 0),))
-    assert (progress.workflow, progress.phase, progress.run, progress.iteration) == ("rpi", "research", 1, 0)
+    assert progress.own == Place("rpi", Position((Segment("rpi", 0),)))
+    assert (progress.course, progress.phase, progress.run, progress.iteration) == ("phases", "research", 1, 0)
     assert progress.started == "2026-02-02T14:30:00Z"
     assert open_things(progress) == []
 
@@ -77,7 +80,7 @@ def test_the_number_of_the_last_record_is_known() -> None:
         ([started()], ["session"]),
         ([started(), left()], ["ended"]),
         ([started(), left(), gate()], ["gate"]),
-        ([started(), left(), gate(), verdict()], ["verdict"]),
+        ([started(), left(), gate(), verdict()], ["answered"]),
         ([started(), left(), gate(), verdict(), PLAN], []),
         ([started(), left(), gate(), verdict(), started("research", 2)], ["session"]),
         ([started(), left(), wait_record()], ["wait"]),
@@ -88,8 +91,8 @@ def test_the_number_of_the_last_record_is_known() -> None:
         ([started(), left(), gate(), RESTART, RUN_2], []),
         ([started(), left(), gate("limit")], ["ended", "gate"]),
         ([started(), left(), gate("limit"), verdict()], ["ended"]),
-        ([started(), left(), gate("limit"), verdict("redo")], ["ended", "verdict"]),
-        ([gate("limit"), verdict()], ["verdict"]),
+        ([started(), left(), gate("limit"), verdict("redo")], ["ended", "answered"]),
+        ([gate("limit"), verdict()], ["answered"]),
     ],
 )
 def test_one_thing_is_open_at_a_time_and_an_unjudged_end_beside_a_limit_gate(
@@ -183,8 +186,8 @@ def test_sessions_that_changed_nothing_are_counted_unless_they_wait(ended: list[
 IN_PASSING = ("session", "checks")
 
 
-@pytest.mark.parametrize("kind", get_args(GateKind))
-def test_a_humans_word_sets_every_streak_back_but_a_look_in_passing_none(kind: GateKind) -> None:
+@pytest.mark.parametrize("kind", get_args(Reason))
+def test_a_humans_word_sets_every_streak_back_but_a_look_in_passing_none(kind: Reason) -> None:
     records = after("research", CRASH, EMPTY_END, UNREAD, IDLE, CRASH)
     assert fold(records).streaks != Streaks()
     assert fold([*records, gate(kind)]).streaks == fold(records).streaks
@@ -288,15 +291,15 @@ def test_guidance_for_one_phase_is_not_given_to_another() -> None:
 def test_an_answer_is_kept_until_a_session_that_had_it_came_to_its_end() -> None:
     asked = [*after("research", left(question="Which DB?")), gate("question", message="Which DB?", onward="again")]
     answered = [*asked, verdict("answer", text="postgres", heading="research phase")]
-    answer = Answer("Which DB?", "postgres", "research phase")
-    assert fold(answered).answer == answer
-    assert fold([*answered, started("research", 2), CRASH]).answer == answer
-    assert fold([*answered, started("research", 2), left()]).answer is None
+    reply = Reply("Which DB?", "postgres", "research phase")
+    assert fold(answered).reply == reply
+    assert fold([*answered, started("research", 2), CRASH]).reply == reply
+    assert fold([*answered, started("research", 2), left()]).reply is None
 
 
 def test_an_empty_answer_is_an_answer() -> None:
     records = [*after("research", left(question="Which DB?")), gate("question", message="Which DB?"), verdict("answer")]
-    assert fold(records).answer == Answer("Which DB?", "")
+    assert fold(records).reply == Reply("Which DB?", "")
     assert fold(records).unwritten is None
     assert fold([*records[:-1], verdict("answer", text=" \n")]).unwritten is None
 
@@ -307,7 +310,7 @@ def test_the_words_of_a_verdict_are_owed_until_they_are_written() -> None:
         gate(),
         verdict(text="check auth", heading="research phase"),
     ]
-    assert fold(records).unwritten == Words("research phase", "check auth")
+    assert fold(records).unwritten == HumanNote("research phase", "check auth")
     assert fold([*records, FeedbackWritten()]).unwritten is None
     assert fold([*records[:-1], verdict()]).unwritten is None
 
@@ -315,7 +318,7 @@ def test_the_words_of_a_verdict_are_owed_until_they_are_written() -> None:
 def test_an_answer_is_owed_together_with_its_question() -> None:
     asked = [*after("research", left(question="Which DB?")), gate("question", message="Which DB?\nNow?")]
     records = [*asked, verdict("answer", text="postgres", heading="research phase")]
-    words = Words("research phase", "The agent asked:\n\n> Which DB?\n> Now?\n\nThe answer:\n\npostgres")
+    words = HumanNote("research phase", "The agent asked:\n\n> Which DB?\n> Now?\n\nThe answer:\n\npostgres")
     assert fold(records).unwritten == words
     assert fold([*records, FeedbackWritten()]).unwritten is None
     assert fold([*records, started("research", 2)]).unwritten is None, "as in the journals of earlier versions"
@@ -328,14 +331,14 @@ def test_a_round_is_a_review_and_counted_by_phase() -> None:
     once = [*after("research", left("paused/research")), gate()]
     twice = [*once, verdict("redo"), RESEARCH_AGAIN]
     twice += [started("research", 2), left("paused/research"), gate()]
-    assert fold(once).round_of("research") == 1
-    assert fold(twice).round_of("research") == 2
-    assert fold(twice).round_of("plan") == 0
+    assert fold(once).own.round_of("research") == 1
+    assert fold(twice).own.round_of("research") == 2
+    assert fold(twice).own.round_of("plan") == 0
 
 
-@pytest.mark.parametrize("kind", [kind for kind in get_args(GateKind) if kind != "review"])
-def test_other_gates_are_no_rounds(kind: GateKind) -> None:
-    assert fold([*after("research", left()), gate(kind, onward="again")]).round_of("research") == 0
+@pytest.mark.parametrize("kind", [kind for kind in get_args(Reason) if kind not in ("review", "rounds")])
+def test_other_gates_are_no_rounds(kind: Reason) -> None:
+    assert fold([*after("research", left()), gate(kind, onward="again")]).own.round_of("research") == 0
 
 
 def test_the_output_is_compared_with_what_was_there_when_the_round_began() -> None:
@@ -365,12 +368,13 @@ def test_sessions_and_seconds_are_counted() -> None:
     assert (progress.used.sessions, progress.used.seconds, progress.seconds) == (3, 12.5, 12.5)
 
 
-@pytest.mark.parametrize("kind", get_args(GateKind))
-def test_only_an_answered_limit_gate_allows_as_much_again(kind: GateKind) -> None:
-    records = [*after("research", left(seconds=10), left(seconds=5)), gate(kind)]
+@pytest.mark.parametrize("kind", get_args(Reason))
+def test_only_an_answered_limit_gate_allows_as_much_again(kind: Reason) -> None:
+    more = "--max-iterations +10" if kind == "limit" else ""
+    records = [*after("research", left(seconds=10), left(seconds=5)), gate(kind, more=more)]
     assert (fold(records).used.sessions, fold(records).used.seconds) == (2, 15)
     answered = fold([*records, verdict()])
-    expected = (0, 0) if kind == "limit" else (2, 15)
+    expected = (0, 15) if kind == "limit" else (2, 15)
     assert (answered.used.sessions, answered.used.seconds) == expected
     assert answered.seconds == 15
 
@@ -423,9 +427,10 @@ def test_a_new_run_begins_anew_and_keeps_what_is_owed_to_the_human() -> None:
         verdict("answer", text="yes"),
         Cancelled(),
     ]
-    assert fold([*records, RESTART, RUN_2]) == Progress(
-        workflow="rpi",
-        position=Position((Segment("rpi", 0),)),
+    assert fold([*records, RESTART, RUN_2]) == Life(
+        begun=True,
+        course="phases",
+        own=Place("rpi", Position((Segment("rpi", 0),))),
         phase="research",
         run=2,
         restarted_with="also X",
@@ -451,7 +456,7 @@ def test_a_journal_read_back_in_two_parts_amounts_to_the_same(records: list[Reco
     whole = fold([begun("research"), *records])
     again = fold(parse_record(record.to_json().encode()) for record in [begun("research"), *records[:cut]])
     for record in records[cut:]:
-        again = apply(again, record)
+        again = apply(again, record, Phases(RPI))
     assert again == whole
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from marathon.agents.table import AGENTS
 from marathon.core.courses.workflow import Phase, Workflow, advance, current, enter, places
-from marathon.core.human_note import TITLE, Answer, Words
+from marathon.core.human_note import TITLE, HumanNote, Reply
 from marathon.core.names import DONE
 from marathon.core.prompt import Briefing, build_prompt
 from marathon.core.records import Begun
@@ -43,10 +43,10 @@ def section(prompt: str, title: str) -> str:
 
 ALWAYS = ["## What to do", "## How to end", "## Rules"]
 SOMETIMES: dict[str, dict[str, Any]] = {
-    "## Mend first": {"guidance": ["Write it."]},
+    "## Fix first": {"guidance": ["Write it."]},
     "## New from the human": {"human_text": "check auth", "human_exists": True},
     "## Steering": {"steer": ["use sqlite"]},
-    "## Your question, answered": {"answer": Answer("Which DB?", "postgres")},
+    "## Your question, answered": {"reply": Reply("Which DB?", "postgres")},
 }
 
 
@@ -80,24 +80,24 @@ def test_what_the_human_wrote_is_quoted_once_and_in_order() -> None:
 
 
 def test_question_and_answer_are_both_given() -> None:
-    said = section(build_prompt(briefing(answer=Answer("Which DB?", "postgres"))), "Your question, answered")
+    said = section(build_prompt(briefing(reply=Reply("Which DB?", "postgres"))), "Your question, answered")
     assert said.index("> Which DB?") < said.index("> postgres")
 
 
 def test_an_answer_that_stands_in_human_md_is_told_once() -> None:
-    answer = Answer("Which DB?", "postgres", "research phase · 14:30:00")
-    beside = Words("research phase · 14:31:00", "check auth").block
-    block = answer.words.block
+    reply = Reply("Which DB?", "postgres", "research phase · 14:30:00")
+    beside = HumanNote("research phase · 14:31:00", "check auth").block
+    block = reply.note.block
     for human in (block, f"{TITLE}\n\n{block}", f"{TITLE}\n\n{block}".replace("\n", "\r\n")):
-        prompt = build_prompt(briefing(human_text=human, human_exists=True, answer=answer))
+        prompt = build_prompt(briefing(human_text=human, human_exists=True, reply=reply))
         assert prompt.count("postgres") == prompt.count("Which DB?") == 1
         assert "## New from the human" not in prompt
-    prompt = build_prompt(briefing(human_text=f"{answer.words.block}\n{beside}", answer=answer))
+    prompt = build_prompt(briefing(human_text=f"{reply.note.block}\n{beside}", reply=reply))
     assert prompt.count("postgres") == prompt.count("check auth") == 1
 
 
 def test_an_empty_answer_is_given_as_one() -> None:
-    said = section(build_prompt(briefing(answer=Answer("Which DB?", " \n"))), "Your question, answered")
+    said = section(build_prompt(briefing(reply=Reply("Which DB?", " \n"))), "Your question, answered")
     assert "> (an empty answer: decide yourself)" in said
 
 
@@ -166,8 +166,8 @@ WAYS: dict[str, Callable[[str], dict[str, Any]]] = {
     "feedback": lambda text: {"human_text": f"x\n{text}"},
     "feedback alone": lambda text: {"human_text": f"{text}\nx"},
     "steering": lambda text: {"steer": [text, f"{text}x", "x"]},
-    "an answer": lambda text: {"answer": Answer("Which?", f"x{text}")},
-    "the agent's own question": lambda text: {"answer": Answer(f"x{text}", "yes")},
+    "an answer": lambda text: {"reply": Reply("Which?", f"x{text}")},
+    "the agent's own question": lambda text: {"reply": Reply(f"x{text}", "yes")},
     "guidance that quotes the agent": lambda text: {"guidance": [f"The note was: {text}", text]},
 }
 

@@ -96,7 +96,7 @@ def test_the_second_one_in_a_row_is_a_gate_and_both_are_kept(world: World) -> No
     done = world.run()
     assert done.returncode == 3
     assert "Phase: research | Iteration: 3" in done.stdout
-    assert world.records("gate_opened")[-1]["kind"] == "review"
+    assert world.records("gate_opened")[-1]["reason"] == "review"
 
 
 def test_a_corrupt_state_found_at_a_gate_is_not_a_reset(world: World) -> None:

@@ -97,7 +97,7 @@ def test_output_that_nobody_reads_keeps_nothing_from_timing_out(world: World, in
     runner = in_background("--session-timeout", "3s", "--retries", "0", "--no-notify")
     until(lambda: (world.task / ".marathon/summary.json").exists(), "the runner is done but for its last words")
     assert world.records("session_ended")[-1]["ending"] == "timeout"
-    assert world.records("gate_opened")[-1]["kind"] == "failed"
+    assert world.records("gate_opened")[-1]["reason"] == "failed"
     out, _ = runner.communicate(timeout=60)
     assert runner.returncode == 1
     assert "some output was left out" in out

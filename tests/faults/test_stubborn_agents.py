@@ -96,7 +96,7 @@ def test_an_agent_that_dies_at_once_is_tried_with_growing_waits_and_then_a_gate_
     assert waits[-1] >= 3 * waits[0]
     assert "Phase: research" in done.stdout
     assert "The agent failed 4 times in a row; last: exit code 42: fatal: no such model" in done.stdout
-    assert [record["kind"] for record in world.records("gate_opened")] == ["failed"]
+    assert [record["reason"] for record in world.records("gate_opened")] == ["failed"]
 
 
 def test_a_storm_that_outlives_its_runner_is_not_forgotten(world: World, in_background: Start) -> None:
@@ -118,4 +118,4 @@ def test_a_good_session_ends_the_count_of_failures(world: World) -> None:
     done = world.run("--retries", "2", "--retry-wait", "0s", "--breaker", "same-error=0")
     assert done.returncode == 3
     assert world.sessions() == 6
-    assert [record["kind"] for record in world.records("gate_opened")] == ["review"]
+    assert [record["reason"] for record in world.records("gate_opened")] == ["review"]

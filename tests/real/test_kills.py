@@ -24,7 +24,7 @@ def check_the_end(real: RealWorld) -> None:
     assert real.read("result.md")
     moved = [record["phase"] for record in real.records("moved")]
     assert moved == ["plan", "implement"]
-    opened = [record["phase"] for record in real.records("gate_opened") if record["kind"] == "review"]
+    opened = [record["phase"] for record in real.records("gate_opened") if record["reason"] == "review"]
     assert opened == ["research", "plan"]
     assert [record["by"] for record in real.records("gate_answered")] == ["auto", "auto"]
 

@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from marathon.core.budgets import Limits
 from marathon.core.events import Event, Waiting
 from marathon.core.names import utc
-from marathon.core.records import GateOpened, Record, RunStarted, SessionStarted
+from marathon.core.records import Gate, Record, RunStarted, SessionStarted
 from marathon.errors import TaskInvalid
 from marathon.store.journal import read_journal
 from tests.support.anyone import (
@@ -82,7 +82,7 @@ class AnyAgentAnyHuman(RuleBasedStateMachine):
         if self.killed:
             self._tear(ran, course.torn)
             return
-        assert ran.progress == promises.progress
+        assert ran.life == promises.life
         assert self._temporary_files() <= litter
         assert not list(witness.task.folder.glob(".*.tmp"))
         promises.state_is_whole()
@@ -113,7 +113,7 @@ class AnyAgentAnyHuman(RuleBasedStateMachine):
         self.witness.auto_approved = self.witness.auto_approved or course.auto_approve
         return Start(
             agent=self.witness.agent(list(course.sessions), life),
-            desk=self.witness.ask(list(course.says)),
+            surface=self.witness.ask(list(course.says)),
             life=life,
             emit=emit,
             feedback=words or None,
@@ -125,7 +125,7 @@ class AnyAgentAnyHuman(RuleBasedStateMachine):
         """A runner killed at a record may leave any part of its line, all of it but the last byte too."""
         journal = self.witness.task.journal_path
         if ran.owed is not None and journal.exists():
-            number = self.promises.progress.last + 1
+            number = self.promises.life.last + 1
             line = replace(ran.owed, n=number, at=utc(self.witness.time)).to_json().encode()
             with journal.open("ab") as file:
                 file.write(line[: round(len(line) * torn)])
@@ -230,7 +230,7 @@ def test_a_question_survives_the_death_of_two_runners(witness: Witness, dies_at:
     started(witness, Session((Do("ask"),), killed_after=1))
     started(witness, dies_at=dies_at)
     assert started(witness).code == 3
-    assert [gate.kind for gate in journal_of(witness, GateOpened)] == ["question"]
+    assert [gate.reason for gate in journal_of(witness, Gate)] == ["question"]
 
 
 @pytest.mark.parametrize("dies_at", RECOVERY)

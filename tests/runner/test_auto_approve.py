@@ -28,7 +28,7 @@ def test_a_skipped_phase_is_simply_run_in_its_order(world: World, jump: Entry) -
     world.script(jump, plan(), finish())
     assert world.run("--auto-approve").returncode == 0
     assert [record["phase"] for record in world.records("session_started")] == ["research", "plan", "implement"]
-    assert world.records("gate_opened")[0]["kind"] == "skipped"
+    assert world.records("gate_opened")[0]["reason"] == "skipped"
 
 
 PROBLEMS: dict[str, tuple[Entry, list[str], int, str]] = {
@@ -46,7 +46,7 @@ PROBLEMS: dict[str, tuple[Entry, list[str], int, str]] = {
 def test_a_problem_still_stops_with_its_code(world: World, entry: Entry, args: list[str], code: int, kind: str) -> None:
     world.script(entry)
     assert world.run("--auto-approve", *args).returncode == code
-    assert world.records("gate_opened")[-1]["kind"] == kind
+    assert world.records("gate_opened")[-1]["reason"] == kind
     assert not world.records("gate_answered")
 
 

@@ -18,7 +18,7 @@ def criteria(world: World, *items: str) -> None:
 
 def stuck(world: World) -> str:
     gate = world.records("gate_opened")[-1]
-    assert gate["kind"] == "stuck"
+    assert gate["reason"] == "stuck"
     assert isinstance(gate["message"], str)
     return gate["message"]
 

@@ -129,5 +129,5 @@ def test_a_review_that_was_there_when_the_task_began_stays(world: World) -> None
     world.cli("approve", "task")
     ran = world.run()
     assert ran.returncode == 3
-    assert world.records("gate_opened")[-1]["kind"] == "review"
+    assert world.records("gate_opened")[-1]["reason"] == "review"
     assert world.records("gate_opened")[-1]["phase"] == "plan"

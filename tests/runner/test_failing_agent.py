@@ -72,7 +72,7 @@ def test_a_crash_after_the_work_was_done_repeats_nothing(world: World) -> None:
     ran = world.run()
     assert ran.returncode == 3
     assert world.sessions() == 1
-    assert world.records("gate_opened")[0]["kind"] == "review"
+    assert world.records("gate_opened")[0]["reason"] == "review"
 
 
 def test_what_was_owed_to_a_crashed_session_is_given_to_the_next(world: World) -> None:

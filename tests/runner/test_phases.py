@@ -20,7 +20,7 @@ def test_a_finished_phase_waits_for_its_review_however_the_agent_says_it(world: 
     assert "Phase: research | Iteration: 1" in ran.stdout
     assert "⚠️" not in ran.stdout.replace("⏸️", "")
     assert (world.state()["state"], world.state()["phase"]) == ("paused", "research")
-    assert world.records("gate_opened")[0]["kind"] == "review"
+    assert world.records("gate_opened")[0]["reason"] == "review"
     assert world.sessions() == 1
 
 
@@ -96,11 +96,11 @@ def test_a_phase_without_its_output_runs_again_and_then_is_a_gate(world: World, 
     assert world.sessions() == 2
     assert "research.md is not there or is empty" in world.prompt(2)
     assert "research.md is not there or is empty" in ran.stdout
-    assert world.records("gate_opened")[-1]["kind"] == "output"
+    assert world.records("gate_opened")[-1]["reason"] == "output"
     world.cli("approve", "task")
     ran = world.run()
     assert "phase research" in world.prompt(3)
-    assert world.records("gate_opened")[-1]["kind"] == "review"
+    assert world.records("gate_opened")[-1]["reason"] == "review"
 
 
 def test_an_output_from_before_this_run_does_not_count(world: World) -> None:
@@ -110,7 +110,7 @@ def test_an_output_from_before_this_run_does_not_count(world: World) -> None:
     assert ran.returncode == 3
     assert "research.md was not touched" in world.prompt(2)
     assert "The agent is told: The research phase was called complete, but research.md was not touched." in ran.stdout
-    assert world.records("gate_opened")[-1]["kind"] == "review"
+    assert world.records("gate_opened")[-1]["reason"] == "review"
 
 
 def test_completed_without_a_result_is_told_so_and_trips_the_breaker(world: World) -> None:
@@ -196,7 +196,7 @@ def test_an_agent_closed_by_the_human_leaves_a_gate(world: World, on_terminal: C
     terminal.send(b"\r")
     terminal.expect(b"Review the output: task/research.md")
     assert world.sessions() == 2
-    assert world.records("gate_opened")[0]["kind"] == "left"
+    assert world.records("gate_opened")[0]["reason"] == "left"
 
 
 def test_the_mark_as_an_agents_last_line_proposes_the_end(world: World) -> None:

@@ -164,4 +164,4 @@ def test_of_a_killed_session_only_its_own_question_counts(
     assert (mail["run"], mail["iteration"]) == (1, 2)
     mailbox.write_text(json.dumps({**mail, "iteration": iteration, "feedbackQuestion": "Which port?"}))
     world.run()
-    assert [record["kind"] for record in world.records("gate_opened")] == gates
+    assert [record["reason"] for record in world.records("gate_opened")] == gates

@@ -83,7 +83,7 @@ def test_starting_all_the_same_means_a_look_after_every_session(world: World) ->
         if ran.returncode == 0:
             break
         assert ran.returncode == 3
-        seen.append(world.records("gate_opened")[-1]["kind"])
+        seen.append(world.records("gate_opened")[-1]["reason"])
         world.cli("approve", "task")
     assert seen == ["review", "review", "session", "session"]
 
@@ -93,7 +93,7 @@ def test_the_human_may_choose_otherwise(world: World, shape: str, kinds: list[st
     instruct(world, VAGUE)
     world.script(research(), plan(), chunk(), chunk(), finish())
     assert world.run("--shape", shape, "--auto-approve", PI_MARATHON_SHAPE="").returncode == 0
-    opened = [record["kind"] for record in world.records("gate_opened")]
+    opened = [record["reason"] for record in world.records("gate_opened")]
     assert opened == ["review", "review", *kinds]
     assert {record["by"] for record in world.records("gate_answered")} == {"auto"}
 
@@ -109,7 +109,7 @@ def test_clear_instructions_are_left_alone_between_reviews(world: World) -> None
     }
     world.script(research(), plan(), chunk(), chunk(), finish(state=done))
     assert world.run("--auto-approve", PI_MARATHON_SHAPE="").returncode == 0
-    assert [record["kind"] for record in world.records("gate_opened")] == ["review", "review"]
+    assert [record["reason"] for record in world.records("gate_opened")] == ["review", "review"]
 
 
 def test_what_was_begun_is_not_rated_in_the_middle(world: World) -> None:

@@ -206,7 +206,7 @@ def test_the_marathon_goes_on_and_ends_as_it_should_when_nobody_reads(world: Wor
         ["sh", "-c", script, "sh", *command], cwd=world.project, env=world.env(), capture_output=True, timeout=60
     )
     assert (world.home / "code").read_text() == "3\n"
-    assert [gate["kind"] for gate in world.records("gate_opened")] == ["review"]
+    assert [gate["reason"] for gate in world.records("gate_opened")] == ["review"]
 
 
 def test_on_a_real_terminal_nothing_an_agent_wrote_is_acted_on(world: World, on_terminal: Callable[..., Pty]) -> None:

@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 
-from marathon.core.courses.workflow import parse_workflow
-from marathon.core.life import Progress, fold
+from marathon.core.courses.where import Where
+from marathon.core.gates import offers
+from marathon.core.life import Life
 from marathon.core.records import (
+    Answer,
     Begun,
     Cancelled,
     Finished,
-    GateAnswered,
-    GateKind,
-    GateOpened,
+    Gate,
+    Reason,
     Record,
     SessionEnded,
     SessionStarted,
@@ -22,7 +23,8 @@ from marathon.core.records import (
 )
 from marathon.core.usage import Usage
 from marathon.core.wait import Now
-from marathon.show.status import Status, condition_of, session_line, status_lines, waits_for, where
+from marathon.show.status import Status, condition_of, gate_facts, session_line, status_lines, waits_for
+from tests.core.making import fold
 
 BEGUN = Begun(workflow="w", path=[("w", 0)], phase="one")
 STARTED = SessionStarted(iteration=1, phase="one", agent="pi")
@@ -31,12 +33,12 @@ WAIT = WaitStarted(kind="agent", seconds=300, reason="CI", until=1300.0, boot="b
 NOW = Now(wall=5000.0, boot="b", since_boot=220.0)
 
 
-def gate(kind: GateKind = "review", message: str = "") -> GateOpened:
-    return GateOpened(kind=kind, token="t", phase="one", message=message)
+def gate(reason: Reason = "review", message: str = "") -> Gate:
+    return Gate(reason=reason, token="t", phase="one", message=message)
 
 
-def progress(*records: Record) -> Progress:
-    return fold([BEGUN, *records])
+def progress(*records: Record) -> Life:
+    return fold([BEGUN, *records], {})
 
 
 @pytest.mark.parametrize(
@@ -46,7 +48,7 @@ def progress(*records: Record) -> Progress:
         ([STARTED], "interrupted", "running"),
         ([STARTED, ENDED], "ready", "running"),
         ([STARTED, ENDED, gate()], "gate", "gate"),
-        ([STARTED, ENDED, gate(), GateAnswered(choice="continue")], "ready", "running"),
+        ([STARTED, ENDED, gate(), Answer(choice="continue")], "ready", "running"),
         ([STARTED, ENDED, WAIT], "waiting", "waiting"),
         ([STARTED, ENDED, Finished()], "completed", "completed"),
         ([STARTED, ENDED, gate(), Cancelled()], "cancelled", "cancelled"),
@@ -58,7 +60,7 @@ def test_one_word_for_where_a_task_stands(records: list[Record], without_a_runne
 
 
 def test_a_task_without_a_journal_is_new() -> None:
-    assert condition_of(Progress(), running=False) == "new"
+    assert condition_of(Life(), running=False) == "new"
 
 
 @pytest.mark.parametrize(
@@ -75,13 +77,22 @@ def test_what_it_waits_for(record: Record, words: str) -> None:
     assert waits_for(progress(record), NOW) == words
 
 
-def test_where_it_is_or_why_that_cannot_be_said() -> None:
-    phase = {"id": "one", "name": "First", "emoji": "🔍", "brief": "-"}
-    definitions = {"w": parse_workflow("w", {"name": "Work", "phases": [phase, {**phase, "id": "two"}]})}
-    assert where(progress(), definitions) == "Work > 🔍 First [1/2]"
-    assert where(progress(), {}) == "the workflow changed: the workflow 'w' is not there"
-    other = {"w": parse_workflow("w", {"name": "Work", "phases": [{**phase, "id": "other"}]})}
-    assert where(progress(), other).startswith("the workflow changed: ")
+def test_an_open_gate_is_told_with_the_offers_that_a_terminal_shows() -> None:
+    opened = gate("paused", "Why?")
+    offered = offers(opened, Where(None, phases=("one", "two")))
+    facts = gate_facts(opened, offered, "docs/tasks/one")
+    assert (facts["reason"], facts["token"], facts["phase"], facts["message"]) == ("paused", "t", "one", "Why?")
+    assert [(each["key"], each["choice"], each["phase"]) for each in facts["offers"]] == [
+        ("enter", "continue", None),
+        ("f", "continue", None),
+        ("r", "redo", "one"),
+        ("1", "redo", "one"),
+        ("2", "redo", "two"),
+        ("o", "oversight", None),
+        ("c", "cancel", None),
+        ("q", "quit", None),
+    ]
+    assert facts["offers"][4]["command"] == 'pi-marathon redo docs/tasks/one --phase two -m "why"'
 
 
 def test_everything_known_is_a_line_and_nothing_else_is() -> None:

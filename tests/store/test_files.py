@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from marathon.store.files import (
     append_durable,
     make_private_directory,
     mark_of,
-    overwrite,
     read_regular,
     sync_directory,
     write_atomic,
@@ -126,41 +124,11 @@ def test_a_new_file_takes_the_place_of_one_that_was_left_half(tmp_path: Path) ->
     assert elsewhere.read_bytes() == b"mine"
 
 
-def test_a_full_disk_is_said_of_a_new_file_and_of_one_written_in_place(tmp_path: Path) -> None:
+def test_a_full_disk_is_said_of_a_new_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    path.write_bytes(b"old")
-    for write, left in ((overwrite, b"\0hd"), (write_new, None)):
-        with full_after(2), pytest.raises(DiskFailed, match="file"):
-            write(path, b"whole")
-        assert (path.read_bytes() if path.exists() else None) == left
-
-
-def test_in_place_a_file_stays_the_same_one(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    overwrite(path, b"the first")
-    path.chmod(0o640)
-    before = path.stat()
-    for data in (b"shorter", b"quite a bit longer", b""):
-        overwrite(path, data)
-        assert path.read_bytes() == data
-    assert (path.stat().st_ino, path.stat().st_mode) == (before.st_ino, before.st_mode)
-    assert os.listdir(tmp_path) == ["file"]
-
-
-def test_in_place_nothing_is_written_that_has_another_name(tmp_path: Path) -> None:
-    path, elsewhere = tmp_path / "file", tmp_path / "elsewhere"
-    elsewhere.write_bytes(b"mine")
-    links: list[Callable[[], None]] = [
-        lambda: path.symlink_to(elsewhere),
-        lambda: path.hardlink_to(elsewhere),
-        lambda: os.mkfifo(path),
-    ]
-    for link in links:
-        path.unlink(missing_ok=True)
-        link()
-        overwrite(path, b"new")
-        assert (path.read_bytes(), path.is_symlink()) == (b"new", False)
-    assert elsewhere.read_bytes() == b"mine"
+    with full_after(2), pytest.raises(DiskFailed, match="file"):
+        write_new(path, b"whole")
+    assert not path.exists()
 
 
 def test_appending_adds_and_a_short_write_is_cut_back(tmp_path: Path) -> None:

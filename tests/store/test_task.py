@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from marathon.core.human_note import Words
+from marathon.core.human_note import HumanNote
 from marathon.core.names import StateInvalid
 from marathon.core.records import HumanMark
 from marathon.core.state import TaskState
@@ -224,21 +224,21 @@ def test_bytes_that_are_no_text_do_not_stand_in_the_way(folder: Path, task: Task
     (folder / "human.md").write_bytes(b"caf\xe9\n")
     new, mark = task.new_from_human(NOTHING)
     assert new == "caf\ufffd\n"
-    task.append_human(Words("Heading", "more"))
+    task.append_human(HumanNote("Heading", "more"))
     assert "more" in task.new_from_human(mark)[0]
 
 
 def test_feedback_is_added_under_its_heading(folder: Path, task: Task) -> None:
-    task.append_human(Words("research phase", "  check auth\nand limits\n\n"))
+    task.append_human(HumanNote("research phase", "  check auth\nand limits\n\n"))
     assert (folder / "human.md").read_text() == "# Human Feedback\n\n## research phase\n\ncheck auth\nand limits\n"
-    task.append_human(Words("plan phase", "simpler"))
+    task.append_human(HumanNote("plan phase", "simpler"))
     assert (folder / "human.md").read_text().endswith("and limits\n\n## plan phase\n\nsimpler\n")
 
 
 @pytest.mark.parametrize("before", ["mine", "mine\n", "\n", "mine\r\n"])
 def test_what_a_human_wrote_by_hand_stays_before_it(folder: Path, task: Task, before: str) -> None:
     (folder / "human.md").write_bytes(before.encode())
-    task.append_human(Words("research phase", "check auth"))
+    task.append_human(HumanNote("research phase", "check auth"))
     text = (folder / "human.md").read_bytes().decode()
     assert text.startswith(before)
     assert text.endswith("\n\n## research phase\n\ncheck auth\n")
@@ -246,27 +246,27 @@ def test_what_a_human_wrote_by_hand_stays_before_it(folder: Path, task: Task, be
 
 def test_the_same_words_are_added_once_however_often_it_is_tried(folder: Path, task: Task) -> None:
     (folder / "human.md").write_text("an old remark that is longer than what comes\n")
-    task.append_human(Words("research phase · 14:30:00", "check auth"))
-    task.append_human(Words("research phase · 14:30:00", "check auth"))
+    task.append_human(HumanNote("research phase · 14:30:00", "check auth"))
+    task.append_human(HumanNote("research phase · 14:30:00", "check auth"))
     assert (folder / "human.md").read_text().count("check auth") == 1
     # Also when the human shortened the text before it in between.
     (folder / "human.md").write_text((folder / "human.md").read_text().replace("an old remark that is ", ""))
-    task.append_human(Words("research phase · 14:30:00", "check auth"))
+    task.append_human(HumanNote("research phase · 14:30:00", "check auth"))
     assert (folder / "human.md").read_text().count("check auth") == 1
-    task.append_human(Words("research phase · 14:30:07", "check auth"))
+    task.append_human(HumanNote("research phase · 14:30:07", "check auth"))
     assert (folder / "human.md").read_text().count("check auth") == 2
 
 
 def test_half_a_block_is_followed_by_the_whole_one(folder: Path, task: Task) -> None:
     (folder / "human.md").write_text("# Human Feedback\n\n## research phase\n\ncheck au")
-    task.append_human(Words("research phase", "check auth"))
+    task.append_human(HumanNote("research phase", "check auth"))
     assert (folder / "human.md").read_text().endswith("check au\n\n## research phase\n\ncheck auth\n")
 
 
 def test_a_full_disk_adds_nothing(folder: Path, task: Task) -> None:
     (folder / "human.md").write_text("mine\n")
     with full_after(20), pytest.raises(DiskFailed) as failed:
-        task.append_human(Words("research phase", "check auth"))
+        task.append_human(HumanNote("research phase", "check auth"))
     assert "human.md" in str(failed.value)
     assert (folder / "human.md").read_text() == "mine\n"
 
@@ -340,7 +340,7 @@ def test_killed_while_words_are_added_they_are_there_once_after_the_next_try(fol
     for changes in range(1, 10):
         try:
             with living(Life(folder, changes)):
-                task.append_human(Words("research phase", "check auth"))
+                task.append_human(HumanNote("research phase", "check auth"))
         except Killed:
-            task.append_human(Words("research phase", "check auth"))
+            task.append_human(HumanNote("research phase", "check auth"))
         assert (folder / "human.md").read_text() == "# Human Feedback\n\n## research phase\n\ncheck auth\n"

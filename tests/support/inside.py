@@ -1,4 +1,5 @@
-"""A marathon in this process: the real runner on real files; its life, agent, human and time are handed in."""
+"""A marathon in this process: opened as the command line does it, on real files; its life, agent, human and time are
+handed in."""
 
 from __future__ import annotations
 
@@ -10,29 +11,26 @@ from datetime import datetime
 from pathlib import Path
 
 from marathon.agents.base import Agent
+from marathon.core import life as lives
 from marathon.core.budgets import Limits
+from marathon.core.courses.base import Course
+from marathon.core.courses.phases import Phases
 from marathon.core.courses.workflow import Definitions
 from marathon.core.events import Event
-from marathon.core.life import Progress
 from marathon.core.records import Record
 from marathon.core.wait import Now
-from marathon.process.signals import Interrupted, Signals
-from marathon.runner.gates import Gatekeeper
-from marathon.runner.journal import Ledger
-from marathon.runner.loop import Runner
-from marathon.runner.marathon import Workshop
-from marathon.runner.opening import begin, finish_interrupted, lock_task, new_runner_id, restart
-from marathon.runner.stops import Stops
-from marathon.runner.verify import Verifier
-from marathon.store.agent_channel import AgentChannel
+from marathon.process.signals import Signals
+from marathon.runner.loop import run as run_marathon
+from marathon.runner.marathon import RunOptions
+from marathon.runner.marathon import open as open_marathon
 from marathon.store.events import EventLog
+from marathon.store.file_store import FileStore
 from marathon.store.task import Task
-from marathon.store.trusted import Trusted
-from marathon.surfaces.terminal import GateSurface
+from marathon.surfaces.base import GateSurface
 from tests.support.mortal import Killed, Life, living
 
 
-class MortalLedger(Ledger):
+class MortalStore(FileStore):
     """Dies before it writes a record, too, and is then known for the record it owes."""
 
     def __init__(self, task: Task, clock: Callable[[], datetime], life: Life) -> None:
@@ -40,14 +38,14 @@ class MortalLedger(Ledger):
         self._life = life
         self.owes: Record | None = None
 
-    def record(self, record: Record) -> Progress:
+    def append(self, record: Record) -> Record:
         self.owes = record
         self._life.change()
         self._life.reach(f"before {record.type}")
         self.owes = None
-        progress = super().record(record)
+        stored = super().append(record)
         self._life.reach(f"after {record.type}")
-        return progress
+        return stored
 
 
 @dataclass(frozen=True)
@@ -62,13 +60,17 @@ class Place:
     clock: Callable[[], datetime]
     now: Callable[[], Now]
 
+    @property
+    def course(self) -> Course:
+        return Phases(self.definitions, self.workflow)
+
 
 @dataclass(frozen=True)
 class Start:
     """What one start of the runner is given."""
 
     agent: Agent
-    desk: GateSurface
+    surface: GateSurface
     life: Life
     emit: Callable[[Event], None]
     feedback: str | None = None
@@ -81,16 +83,14 @@ class Ran:
     """How it ended: an exit code, or None if it was killed; the record it was killed at, if it was at one."""
 
     code: int | None
-    progress: Progress | None
+    life: lives.Life | None
     owed: Record | None
 
 
-def run(place: Place, start: Start) -> Ran:
+def run(place: Place, start: Start, course: Course | None = None) -> Ran:
     """As `pi-marathon --task` does it."""
-    runner_id, log = new_runner_id(), EventLog()
-    mailbox = AgentChannel(place.states, runner_id)
-    ledger: MortalLedger | None = None
-    lock = None
+    log = EventLog()
+    store: MortalStore | None = None
 
     def emit(event: Event) -> None:
         log(event)
@@ -99,50 +99,35 @@ def run(place: Place, start: Start) -> Ran:
     try:
         with living(start.life), Signals() as signals:
             task = Task.open(place.task)
-            lock = lock_task(task, place.task, runner_id, "pi-marathon", emit)
-            ledger = MortalLedger(task, place.clock, start.life)
-            if not ledger.progress.workflow:
-                begin(task, ledger, place.definitions, place.workflow, place.clock)
-            finish_interrupted(task, ledger, place.definitions, place.clock)
-            if start.feedback is not None:
-                restart(task, ledger, place.definitions, start.feedback, place.clock)
-            stops = Stops(task, runner_id)
-            shop = Workshop(
+            store = MortalStore(task, place.clock, start.life)
+            options = RunOptions(
                 task=task,
                 shown=place.task,
-                resume="pi-marathon",
-                project=place.project,
-                definitions=place.definitions,
-                agent=start.agent,
-                mailbox=mailbox,
-                runner=runner_id,
+                limits=start.limits,
+                feedback=start.feedback,
+                auto_approve=start.auto_approve,
+            )
+            opened = open_marathon(
+                options,
+                place.project,
+                start.agent,
+                start.surface,
+                store,
+                course or place.course,
                 signals=signals,
                 emit=emit,
-                record=ledger.record,
-                progress=ledger.current,
-                catch_up=ledger.catch_up,
+                states=place.states,
+                trusted=place.task.parent / "agreed",
                 clock=place.clock,
-                stop_now=stops.now,
-                lock_fd=lock.fd,
-                timeout=0,
-                environ=dict(os.environ),
                 now=place.now,
             )
-            verifier = Verifier(shop, ledger, Trusted(place.task.parent / "agreed"), "tool")
-            gatekeeper = Gatekeeper(shop, ledger, start.desk, stops, verifier.agree, start.auto_approve)
-            try:
-                code = Runner(shop, ledger, gatekeeper, verifier, start.limits, stops).run()
-            except Interrupted as signal:
-                code = 128 + signal.signum
-            mailbox.remove()
-            ledger.close()
-            return Ran(code, ledger.progress, None)
+            with opened as marathon:
+                code = run_marathon(marathon)
+                return Ran(code, marathon.life, None)
     except Killed:
-        return Ran(None, None, ledger.owes if ledger else None)
+        return Ran(None, None, store.owes if store else None)
     finally:
         log.close()
-        if lock:
-            lock.release()
         close_all_below(place.task)
 
 

@@ -7,10 +7,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from marathon.core.life import Progress, fold
+from marathon.core.life import Life, fold
 from marathon.core.records import (
-    GateAnswered,
-    GateOpened,
+    Answer,
+    Gate,
     Moved,
     Record,
     Remark,
@@ -36,7 +36,7 @@ class Promises:
         self.witness = witness
         self.task = witness.task
         self.records: list[Record] = []
-        self.progress = Progress()
+        self.life = Life()
         self._journal = b""
         self._kept: dict[str, object] = {}
 
@@ -47,7 +47,7 @@ class Promises:
         assert data.startswith(self._journal)
         self._journal = data
         self.records = read_journal(path)
-        self.progress = fold(self.records)
+        self.life = fold(self.records, self.witness.place.course)
 
     def hold(self) -> None:
         self.read()
@@ -61,16 +61,16 @@ class Promises:
 
     def known_words(self) -> set[str]:
         """Everything the journal heard from the human."""
-        texts = [record.text for record in self._of(GateAnswered, RestartBegun, SteerTaken, Remark)]
+        texts = [record.text for record in self._of(Answer, RestartBegun, SteerTaken, Remark)]
         return {mark for text in texts for mark in spoken(text)}
 
     def state_is_whole(self) -> None:
         """STATE.json when the runner is at rest."""
-        state, progress = parse_state((self.task.folder / "STATE.json").read_bytes()), self.progress
-        if progress.finished:
+        state, life = parse_state((self.task.folder / "STATE.json").read_bytes()), self.life
+        if life.finished:
             assert state.state == "completed" or state.phase == "done"
-        elif progress.gate:
-            assert (state.state, state.phase) == ("paused", progress.gate.phase)
+        elif life.gate:
+            assert (state.state, state.phase) == ("paused", life.gate.phase)
 
     def no_gate_is_skipped_and_no_finished_phase_runs_again(self) -> None:
         way = Way(DEFINITIONS).follow(self.records)
@@ -79,7 +79,7 @@ class Promises:
                 case "auto":
                     assert self.witness.auto_approved
                     assert gate.onward == "next"
-                    assert gate.kind in ("review", "skipped")
+                    assert gate.reason in ("review", "skipped")
                 case "terminal":
                     said = [(r.choice, r.phase, r.text) for token, r in self.witness.typed if token == gate.token]
                     assert (answer.choice, answer.phase, answer.text) in said
@@ -92,11 +92,9 @@ class Promises:
             if told.ended is not None and seen is not None and seen.asked is not None:
                 assert told.ended.question == clean(seen.asked)
                 after = [
-                    record
-                    for record in self._of(GateOpened, SessionStarted, Moved, RunStarted)
-                    if record.n > told.ended.n
+                    record for record in self._of(Gate, SessionStarted, Moved, RunStarted) if record.n > told.ended.n
                 ]
-                assert not after or isinstance(after[0], RunStarted) or getattr(after[0], "kind", "") == "question"
+                assert not after or isinstance(after[0], RunStarted) or getattr(after[0], "reason", "") == "question"
 
     def no_word_of_the_human_is_lost(self) -> None:
         waiting = {message.id for message in self.task.inbox.messages()}
@@ -113,8 +111,8 @@ class Promises:
         self.witness.human = text
         twice = {mark for mark, count in Counter(all_spoken(text)).items() if count > 1}
         assert twice <= self.witness.may_stand_twice
-        owed = [(each.heading, each.text) for each in (self.progress.unwritten, self.progress.restart) if each]
-        for record in self._of(GateAnswered, RestartBegun):
+        owed = [(each.heading, each.text) for each in (self.life.unwritten, self.life.restart) if each]
+        for record in self._of(Answer, RestartBegun):
             if not any(record.heading == heading and record.text in words for heading, words in owed):
                 assert spoken(record.text) <= spoken(text) | self.witness.erased
 
@@ -138,7 +136,7 @@ class Promises:
 
     def _written_before(self, told: Told, human: bytes) -> None:
         """What the journal knew when a session began stood in human.md."""
-        for record in self._of(GateAnswered, RestartBegun):
+        for record in self._of(Answer, RestartBegun):
             if record.n < told.started.n:
                 assert spoken(record.text) <= spoken(human) | self.witness.erased
 
@@ -150,7 +148,7 @@ class Promises:
                 continue
             if record.n in heard or isinstance(record, RunStarted):
                 return
-            if isinstance(record, GateAnswered) and record.choice == "answer":
+            if isinstance(record, Answer) and record.choice == "answer":
                 assert spoken(record.text) <= spoken(_section(prompt, "Your question, answered"))
                 return
 
@@ -167,7 +165,7 @@ class Promises:
         found = {path.name: _content(path) for path in self.task.folder.iterdir() if _ARCHIVED.fullmatch(path.name)}
         assert found.items() >= self._kept.items()
         self._kept = found
-        if self.progress.restart is None:
+        if self.life.restart is None:
             for record in self._of(RestartBegun):
                 assert self.witness.to_archive[record.text] <= set(found.values())
 

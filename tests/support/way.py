@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from marathon.core.courses.workflow import Definitions, Phase, Position, Segment, advance, current, locate, loop
 from marathon.core.names import DONE
 from marathon.core.records import (
+    Answer,
     Begun,
     Cancelled,
     Finished,
-    GateAnswered,
-    GateOpened,
+    Gate,
     Moved,
     Proposal,
     Record,
@@ -72,11 +72,11 @@ class Way:
     definitions: Definitions
     workflow: str = ""
     position: Position = field(default_factory=lambda: Position(()))
-    gate: GateOpened | None = None
-    verdict: tuple[GateOpened, GateAnswered] | None = None
+    gate: Gate | None = None
+    verdict: tuple[Gate, Answer] | None = None
     ended: SessionEnded | None = None
     over: bool = False
-    answered: list[tuple[GateOpened, GateAnswered]] = field(default_factory=list)
+    answered: list[tuple[Gate, Answer]] = field(default_factory=list)
 
     @property
     def phase(self) -> Phase:
@@ -103,17 +103,17 @@ class Way:
                 self.gate = self.verdict = self.ended = None
             case SessionEnded():
                 self.ended = record
-            case GateOpened():
+            case Gate():
                 self._nothing_stands_in_the_way()
                 assert record.phase == self.phase.id
-                if record.kind == "review":
+                if record.reason == "review":
                     self._complete()
                 self.gate, self.verdict = record, None
-            case GateAnswered():
+            case Answer():
                 assert self.gate is not None, "an answer without a gate"
                 verdict = self.gate, record
                 self.answered.append(verdict)
-                self.verdict = None if self.gate.kind == "limit" and record.choice == "continue" else verdict
+                self.verdict = None if self.gate.reason == "limit" and record.choice == "continue" else verdict
                 self.gate = None
             case Moved():
                 self._nothing_stands_in_the_way()
@@ -131,7 +131,7 @@ class Way:
 
     def _nothing_stands_in_the_way(self) -> None:
         assert not self.over, "something happened after the end"
-        assert self.gate is None or self.gate.kind == "limit", f"nobody answered the gate of {self.gate.phase}"
+        assert self.gate is None or self.gate.reason == "limit", f"nobody answered the gate of {self.gate.phase}"
 
     def _expected(self) -> Position:
         """Where a human sent the task, or where a phase without a gate leads."""

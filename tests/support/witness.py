@@ -15,14 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from marathon.agents.base import Host, Outcome
+from marathon.core import life as lives
 from marathon.core.courses.workflow import Phase, places
-from marathon.core.life import Steer, fold
+from marathon.core.life import Steer
 from marathon.core.names import DONE
+from marathon.core.records import Answer
 from marathon.core.wait import Now
 from marathon.store.agent_channel import AgentChannel
 from marathon.store.journal import read_journal
 from marathon.store.task import Task
-from marathon.surfaces.gate_text import GateView, Reply
+from marathon.surfaces.base import GateView
 from tests.support.anyone import DEFINITIONS, ENDS, Do, Edit, Leave, Message, Propose, Say, Session, Stop, Verdict
 from tests.support.inside import Place
 from tests.support.mortal import Life, living
@@ -75,7 +77,7 @@ class Witness:
     boot: str = "first boot"
     counted: int = 0
     seen: dict[tuple[int, int], Seen] = field(default_factory=dict)
-    typed: list[tuple[str, Reply]] = field(default_factory=list)  # at the desk: gate's token, reply
+    typed: list[tuple[str, Answer]] = field(default_factory=list)  # at the desk: gate's token, reply
     sent: dict[str, tuple[str, str]] = field(default_factory=dict)  # inbox file: gate's token, words
     steered: dict[str, str] = field(default_factory=dict)  # inbox file: words
     to_archive: dict[str, set[bytes]] = field(default_factory=dict)  # a restart's words: what it must keep
@@ -106,6 +108,10 @@ class Witness:
         """Something nobody said before."""
         self.counted += 1
         return f"w{self.counted:04d}w" + _TWISTS[self.counted % len(_TWISTS)]
+
+    def now(self) -> lives.Life:
+        """What the journal says."""
+        return lives.fold(read_journal(self.task.journal_path), self.place.course)
 
     def _now(self) -> Now:
         self.uptime += self.hurry
@@ -170,12 +176,12 @@ class Witness:
 
     def _after(self, name: str) -> str:
         names = [*(phase.id for phase in self.phases()), DONE]
-        return names[names.index(name) + 1]
+        return names[names.index(name) + 1] if name in names else DONE
 
     # The human
 
-    def ask(self, plan: list[Say]) -> _Desk:
-        return _Desk(self, plan)
+    def ask(self, plan: list[Say]) -> _Surface:
+        return _Surface(self, plan)
 
     def elsewhere(self, act: Any) -> None:
         """In another shell, or in an editor."""
@@ -184,7 +190,7 @@ class Witness:
                 words = self.words()
                 self.steered[self.task.inbox.put("steer", text=words)] = words
             case Verdict():
-                gate = fold(read_journal(self.task.journal_path)).gate
+                gate = self.now().gate
                 token = _NO_GATE if gate is None or act.late else gate.token
                 words = "" if act.choice == "cancel" else self.words()
                 phase = self._after(gate.phase) if act.phase == "next" and gate else act.phase
@@ -215,8 +221,8 @@ class Witness:
         self.erased |= spoken(before) - spoken(after)
         if not after.startswith(before):
             self.again.update(spoken(after))
-            progress = fold(read_journal(self.task.journal_path))
-            for owed in (progress.unwritten, progress.restart):
+            now = self.now()
+            for owed in (now.unwritten, now.restart):
                 self.may_stand_twice |= spoken(owed.text) if owed else set()
 
 
@@ -260,36 +266,29 @@ class _Agent:
 
 
 @dataclass
-class _Desk:
+class _Surface:
     """The human at the gate: says what is planned, as far as this gate offers it, and then nothing."""
 
     witness: Witness
     plan: list[Say]
     interactive: bool = False
 
-    def ask(self, view: GateView, elsewhere: Callable[[], Reply | None]) -> Reply | None:
+    def ask(self, view: GateView, elsewhere: Callable[[], Answer | None]) -> Answer | None:
         say = self.plan.pop(0) if self.plan else None
         with living(None):
             for act in say.meanwhile if say else ():
                 self.witness.elsewhere(act)
-        reply = elsewhere()
-        if reply is None and say is not None:
-            reply = self._offered(say, view)
-            assert view.gate.opened
-            self.witness.typed.append((view.gate.opened.token, reply))
-        return reply
+        answer = elsewhere()
+        if answer is None and say is not None:
+            answer = self._offered(say, view)
+            self.witness.typed.append((view.gate.token, answer))
+        return answer
 
-    def _offered(self, say: Say, view: GateView) -> Reply:
+    def _offered(self, say: Say, view: GateView) -> Answer:
+        """What is planned if the gate offers it, else its first offer."""
         words = self.witness.words() if say.words else ""
-        if view.asks:
-            return Reply("quit") if say.choice == "quit" else Reply("answer", text=words)
-        match say.choice:
-            case "redo":
-                phase = say.phase if say.phase in view.phases else view.gate.phase
-                return Reply("redo", phase, words)
-            case "loop" if view.can_loop:
-                return Reply("loop", text=words)
-            case "cancel" | "quit":
-                return Reply(say.choice)
-            case _:
-                return Reply("continue", text=words)
+        phase = (say.phase or view.gate.phase) if say.choice == "redo" else None
+        wanted = [Answer(choice=say.choice, phase=phase, text=text) for text in (words, words or "because", "")]
+        first = view.offers[0]
+        usual = Answer(choice=first.choice, phase=first.phase, text="" if first.words == "none" else words)
+        return next((each for each in wanted if any(offer.takes(each) for offer in view.offers)), usual)

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from marathon.process.signals import Interrupted, Signals
-from marathon.surfaces.text_prompt import ask_words
+from marathon.surfaces.text_prompt import ask_text
 
 
 def main() -> None:
@@ -14,7 +14,7 @@ def main() -> None:
     with Signals() as signals:
         try:
             for _ in range(times):
-                print(f"<said {ask_words('Feedback:', draft, signals)!r}>", flush=True)
+                print(f"<said {ask_text('Feedback:', draft, signals)!r}>", flush=True)
         except Interrupted as end:
             print(f"<interrupted {end}>", flush=True)
             sys.exit(128 + end.signum)

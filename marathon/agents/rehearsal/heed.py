@@ -9,7 +9,7 @@ SECTIONS = {
     "New from the human": "feedback",
     "Steering": "steering",
     "Your question, answered": "answer",
-    "Mend first": "mend",
+    "Fix first": "mend",
 }
 _LEAVE = re.compile(r"\b(leave|skip|ignore|except|do not touch|don't touch|hands off)\b", re.IGNORECASE)
 

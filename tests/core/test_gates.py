@@ -1,0 +1,196 @@
+"""A gate is data: what every reason offers, which answers it takes, and what it does not take."""
+
+from __future__ import annotations
+
+import shlex
+from itertools import product
+from typing import Any, get_args
+
+import pytest
+
+from marathon.core.courses.phases import Phases
+from marathon.core.courses.where import Where
+from marathon.core.gates import POLICIES, Offer, commands, offers, refusal
+from marathon.core.names import DONE
+from marathon.core.records import Answer, Gate, Reason
+from tests.core.making import RPI, after, begun, fold, gate, left, library, verdict, workflow
+
+REASONS: tuple[Reason, ...] = get_args(Reason)
+PHASES = ("research", "plan", "implement")
+TASK = "docs/tasks/one"
+
+
+def where(**more: Any) -> Where:
+    phase = Phases(RPI).where(fold([begun("research")])).phase
+    return Where(**{"phase": phase, "next_phase": "plan", "phases": PHASES, **more})
+
+
+def found(reason: Reason = "review", at: str = "plan", **more: Any) -> tuple[Offer, ...]:
+    of_gate = {name: more.pop(name) for name in ("onward",) if name in more}
+    return offers(Gate(reason=reason, phase=at, **of_gate), where(**more))
+
+
+def keys(offered: tuple[Offer, ...]) -> str:
+    return " ".join(offer.key for offer in offered)
+
+
+KEYS: dict[Reason, str] = {
+    "review": "enter f r 1 o c q",
+    "rounds": "enter f r 1 o c q",
+    "output": "enter f r 1 o c q",
+    "skipped": "enter f r 1 2 3 o c q",
+    "paused": "enter f r 1 2 3 o c q",
+    "question": "enter o c q",
+    "failed": "enter f r 1 o c q",
+    "blocked": "enter f r 1 o c q",
+    "left": "enter f r 1 o c q",
+    "stuck": "enter f r 1 o c q",
+    "invalid": "enter f r 1 o c q",
+    "limit": "enter f r 1 o c q",
+    "workflow": "1 2 3 o c q",
+    "checks": "enter r o c q",
+    "session": "enter f r 1 o c q",
+    "clarify": "enter f r 1 o c q",
+}
+
+
+def test_every_reason_has_a_policy_and_a_row_here() -> None:
+    assert set(POLICIES) == set(REASONS) == set(KEYS)
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_what_each_reason_offers(reason: Reason) -> None:
+    assert keys(found(reason)) == KEYS[reason]
+    assert found(reason)[-1] == Offer("q", "Quit marathon", "quit")
+
+
+def test_going_back_is_offered_for_every_earlier_phase_and_no_later_one() -> None:
+    assert keys(found(at="research")) == "enter f r o c q"
+    assert keys(found(at="implement")) == "enter f r 1 2 o c q"
+    assert [offer.label for offer in found(at="implement") if offer.key.isdigit()] == [
+        "Go back to research, saying why",
+        "Go back to plan, saying why",
+    ]
+
+
+def test_a_loop_is_offered_where_the_workflow_allows_it_but_not_beside_a_question_or_an_agreement() -> None:
+    assert "l" in keys(found(can_loop=True))
+    assert "l" not in keys(found("question", can_loop=True))
+    assert "l" not in keys(found("checks", can_loop=True))
+
+
+def test_no_more_phases_are_offered_than_there_are_digits() -> None:
+    many = tuple(f"phase-{number}" for number in range(1, 13))
+    assert keys(found("workflow", phases=many)) == "1 2 3 4 5 6 7 8 9 o c q"
+
+
+def test_the_keys_of_the_contract_are_worded_as_promised() -> None:
+    enter, feedback, *_, leave = found(onward="next")
+    assert (enter.key, enter.label) == ("enter", "Continue to next phase")
+    assert (feedback.key, feedback.label) == ("f", "Add feedback first (writes to human.md)")
+    assert (leave.key, leave.label) == ("q", "Quit marathon")
+
+
+@pytest.mark.parametrize(
+    ("more", "label"),
+    [
+        ({"onward": "next"}, "Continue to next phase"),
+        ({"onward": "next", "next_phase": DONE}, "Accept (this was the last phase)"),
+        ({"onward": "again"}, "Continue with plan"),
+        ({"reason": "limit"}, "Continue and allow the same amount again"),
+        ({"reason": "checks"}, "Agree to exactly these"),
+        ({"reason": "session"}, "Continue with the next session"),
+        ({"reason": "question"}, "Answer the question"),
+    ],
+)
+def test_enter_says_what_it_does(more: dict[str, Any], label: str) -> None:
+    assert found(**more)[0].label == label
+
+
+# Which answers are taken
+
+ANSWERS = [
+    *(("continue", None, text) for text in ("", "a note")),
+    *(("answer", None, text) for text in ("", "postgres")),
+    *(("loop", None, text) for text in ("", "once more")),
+    *(("redo", phase, text) for phase, text in product((*PHASES, "gone"), ("", "why"))),
+    *(("cancel", None, text) for text in ("", "why")),
+]
+
+
+def takes(reason: Reason, choice: str, phase: str | None, text: str, can_loop: bool) -> bool:
+    """The contract in its own words, apart from the table of policies."""
+    at = "plan"
+    match choice:
+        case "answer":
+            return reason == "question"
+        case "continue":
+            if reason in ("question", "workflow"):
+                return False
+            return not text if reason == "checks" else True
+        case "loop":
+            return can_loop and bool(text) and reason not in ("question", "checks")
+        case "cancel":
+            return not text
+        case "redo":
+            if reason == "question":
+                return False
+            if reason in ("skipped", "paused", "workflow"):
+                return phase in PHASES
+            known = (at,) if reason == "checks" else ("research", at)
+            return phase in known and bool(text)
+    return False
+
+
+@pytest.mark.parametrize("reason", REASONS)
+@pytest.mark.parametrize("can_loop", [False, True])
+def test_an_answer_is_taken_only_if_the_gate_offered_it(reason: Reason, can_loop: bool) -> None:
+    offered = found(reason, can_loop=can_loop)
+    for choice, phase, text in ANSWERS:
+        answer = Answer(choice=choice, phase=phase, text=text)  # type: ignore[arg-type]
+        refused = refusal(offered, answer, TASK)
+        assert bool(refused) is not takes(reason, choice, phase, text, can_loop), (choice, phase, text)
+        if refused:
+            assert choice in refused
+            assert all(command in refused for command in commands(offered, TASK)), "it names what is offered"
+
+
+def test_the_same_offers_are_commands_for_a_shell() -> None:
+    assert commands(found(), TASK) == [
+        "pi-marathon approve docs/tasks/one",
+        'pi-marathon approve docs/tasks/one -m "note"',
+        'pi-marathon redo docs/tasks/one -m "why"',
+        'pi-marathon redo docs/tasks/one --phase research -m "why"',
+        "pi-marathon cancel docs/tasks/one",
+    ]
+    assert commands(found("question"), TASK)[0] == 'pi-marathon answer docs/tasks/one "your answer"'
+    assert [line.split()[4] for line in commands(found("workflow"), TASK)[:3]] == list(PHASES)
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_every_gate_can_be_answered_from_a_shell(reason: Reason) -> None:
+    assert len(commands(found(reason), TASK)) > 1
+
+
+def test_a_command_can_be_pasted_whatever_the_task_is_called() -> None:
+    name = "my task; rm -rf $(x)"
+    assert shlex.split(commands(found(), name)[1]) == ["pi-marathon", "approve", name, "-m", "note"]
+
+
+# What an answer does
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_only_a_yes_lets_a_sessions_end_be_judged_again(reason: Reason) -> None:
+    again = {"limit": True, "checks": True, "session": True, "blocked": True}.get(reason, False)
+    records = [*after("implement", left("running/implement")), gate(reason, "implement", onward="again")]
+    assert (fold([*records, verdict()]).ended is not None) is again
+    assert (fold([*records, verdict()]).answered is None) is again
+    assert fold([*records, verdict("redo", phase="plan", text="why")]).answered is not None
+
+
+def test_what_a_workflow_allows_is_what_its_gate_offers() -> None:
+    definitions = library(workflow("fixed", "a", {"id": "b", "gate": True}, loopable=False))
+    records = after("b", left("paused/b"), definitions=definitions, key="fixed")
+    there = Phases(definitions).where(fold(records, definitions))
+    assert (there.phases, there.can_loop, there.next_phase) == (("a", "b"), False, DONE)
