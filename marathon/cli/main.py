@@ -148,6 +148,7 @@ EPILOG = (
     "--oversight",
     "--shape",
     "oversight",
+    envvar=["PI_MARATHON_OVERSIGHT", "PI_MARATHON_SHAPE"],
     type=click.Choice(["tool", "colleague"]),
     help="tool: you are asked at reviews only; colleague: after every session.",
 )

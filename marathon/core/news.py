@@ -20,7 +20,7 @@ def of_loop(state: Mapping[str, Any] | None) -> str:
         lines.append(f"Remaining steps: {listed(steps)}")
     lines += _unmet(state)
     lines.append(
-        "Go on with the next step, keep .loop/state.json up to date, "
+        "Continue with the next step, keep .loop/state.json up to date, "
         f"and say {COMPLETE_MARK} only when every criterion is true in criteriaStatus."
     )
     return "\n".join(lines)

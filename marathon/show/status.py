@@ -106,7 +106,7 @@ def status_lines(status: Status) -> list[str]:
     if status.answer_with:
         lines += ["Answer with one of:", *(f"  {command}" for command in status.answer_with)]
     if status.resume:
-        lines.append(f"{'Go on:':11}{status.resume}")
+        lines.append(f"{'Continue:':11}{status.resume}")
     return [clean(line) for line in lines]
 
 

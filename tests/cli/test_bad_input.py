@@ -152,10 +152,10 @@ def test_what_makes_no_sense_on_a_fresh_task(world: World, args: list[str], code
 
 
 AT_A_GATE: dict[str, tuple[list[str], int, str]] = {
-    "unknown phase": (["redo", "task", "--phase", "deploy", "-m", "x"], 2, "research, plan, implement"),
+    "unknown phase": (["redo", "task", "--phase", "deploy", "-m", "x"], 2, "does not offer: redo deploy"),
     "redo without words": (["redo", "task", "-m", ""], 2, "empty"),
     "approve with empty words": (["approve", "task", "-m", " "], 2, "empty"),
-    "answer without a question": (["answer", "task", "x"], 2, "asked nothing"),
+    "answer without a question": (["answer", "task", "x"], 2, "does not offer: answer"),
     "empty feedback": (["--task", "task", "--agent", "rehearsal", "-h", ""], 2, "empty"),
     "unknown agent": (["--task", "task", "--agent", "gpt"], 2, "'gpt'"),
 }

@@ -24,7 +24,7 @@ def test_without_a_terminal_it_passes_its_own_gates_and_says_so(world: World) ->
     assert ran.returncode == 0
     assert "--auto-approve" in ran.stdout
     assert f"&& {ROOT / 'bin' / 'pi-marathon'} status docs/tasks/" in ran.stdout
-    assert ran.stdout.count("nobody looked at it") == 2
+    assert ran.stdout.count("no one reviewed it") == 2
     project = world.project / "demo"
     assert f"The demo's project is {project}" in ran.stdout
     for name in ("research.md", "plan.md", "work.md", "result.md"):
@@ -71,7 +71,7 @@ def test_the_demo_can_be_left_and_taken_up_again(world: World, typed: Callable[.
     terminal.send(b"q")
     shown = terminal.expect(b"Look around").decode()
     assert terminal.wait() == 3
-    (typed_as,) = re.findall(r"To go on: (cd .* --agent rehearsal)\b", shown)
+    (typed_as,) = re.findall(r"To continue: (cd .* --agent rehearsal)\b", shown)
     again = subprocess.run(
         ["sh", "-c", typed_as],
         cwd=world.home,

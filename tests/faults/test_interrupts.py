@@ -87,7 +87,7 @@ def test_two_ctrl_c_end_even_a_deaf_agent_and_its_family(
     terminal.expect(b"again within 2 seconds")
     began = time.monotonic()
     terminal.send(b"\x03")
-    terminal.expect(b"Interrupted; everything is saved. To go on: pi-marathon --task task")
+    terminal.expect(b"Interrupted; everything is saved. To continue: pi-marathon --task task")
     assert terminal.wait() == 130
     assert time.monotonic() - began < 2 + 10  # the rest is for a loaded machine
     assert not any(alive(process.pid) for process in below)

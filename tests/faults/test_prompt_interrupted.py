@@ -48,7 +48,7 @@ def assert_unanswered(world: World, on_terminal: OnTerminal) -> Pty:
 def test_ctrl_c_and_end_of_input_at_the_keys_answer_nothing(world: World, on_terminal: OnTerminal, key: bytes) -> None:
     terminal = at_the_gate(world, on_terminal)
     terminal.send(key)
-    terminal.expect(b"To go on: pi-marathon --task task")
+    terminal.expect(b"To continue: pi-marathon --task task")
     assert terminal.wait() == (130 if key == CTRL_C else 3)
     assert terminal.cooked()
     assert_unanswered(world, on_terminal)

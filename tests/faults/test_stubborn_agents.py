@@ -49,7 +49,7 @@ def test_a_runner_told_to_go_takes_a_deaf_agent_with_it(world: World, signum: in
     runner.send_signal(signum)
     output, _ = runner.communicate(timeout=GRACE + 20)
     assert runner.returncode == 128 + signum
-    assert "everything is saved. To go on: pi-marathon --task task" in output
+    assert "everything is saved. To continue: pi-marathon --task task" in output
     assert nobody_left(world)
 
 

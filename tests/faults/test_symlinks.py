@@ -78,7 +78,7 @@ def test_an_output_that_is_a_link_out_does_not_count(world: World, outside: Path
     done = world.run()
     assert done.returncode == 3
     assert world.sessions() == 2
-    assert "research.md is not there or is empty" in done.stdout
+    assert "research.md is missing or empty" in done.stdout
     assert not list((world.task / ".marathon").rglob("research-1.md"))
     assert_untouched(outside)
 

@@ -102,7 +102,7 @@ def test_an_agent_that_tells_nothing_of_its_cost_is_said_to(world: World) -> Non
     world.script(MORE)
     ran = world.run("--max-iterations", "1", "--max-cost", "5")
     assert "--max-cost" in ran.stdout
-    assert "does not tell" in ran.stdout
+    assert "does not report" in ran.stdout
 
 
 def test_more_of_one_thing_and_a_limit_of_another_go_together(world: World) -> None:

@@ -98,7 +98,7 @@ def test_commands_are_not_run_before_the_human_agreed_to_exactly_these(world: Wo
     assert world.sessions() == 0
     assert not (world.project / "ran").exists()
     sent = world.cli("approve", "task")
-    assert (sent.returncode, sent.stdout.startswith("Trusted to exactly these.")) == (0, True)
+    assert (sent.returncode, sent.stdout.startswith("Agreed to exactly these.")) == (0, True)
     assert world.run("--auto-approve").returncode == 0
     assert (world.project / "ran").exists()
 
@@ -228,7 +228,7 @@ def test_a_command_that_is_not_there_asks_for_help_at_once(world: World) -> None
     ran = world.run("--auto-approve", "--trust")
     assert ran.returncode == 1
     assert "command not found" in ran.stdout
-    assert "All it printed" not in ran.stdout, "that would be of the agent, not of the check"
+    assert "Everything it printed" not in ran.stdout, "that would be of the agent, not of the check"
     assert world.sessions() == 3
 
 

@@ -31,7 +31,7 @@ def test_after_approval_a_failed_session_is_tried_again(world: World, on_termina
     world.script(CRASH, research())
     world.run("--retries", "0")
     terminal = on_terminal()
-    assert "[Enter]  Go on with research" in terminal.expect(b"[q]      Quit marathon").decode()
+    assert "[Enter]  Continue with research" in terminal.expect(b"[q]      Quit marathon").decode()
     terminal.send(b"\r")
     terminal.expect(b"Review the output: task/research.md")
     assert world.sessions() == 2
@@ -47,7 +47,7 @@ def test_retries_wait_longer_each_time_and_are_shown(world: World) -> None:
     assert ran.stdout.count("trying again") == 2
     assert "failed 3 times in a row" in ran.stdout
     printed = "task/.marathon/runs/001/events/003.jsonl"
-    assert f"All it printed: {printed}\n" in ran.stdout
+    assert f"Everything it printed: {printed}\n" in ran.stdout
     assert "model overloaded" in (world.project / printed).read_text()
     assert world.read("notes.md") == "1\n2\n3\n"
 
@@ -57,7 +57,7 @@ def test_of_an_agent_that_had_the_terminal_no_log_is_promised(world: World, on_t
     terminal = on_terminal("--retries", "0", "--mode", "tui")
     shown = terminal.expect(b"[q]      Quit marathon")
     assert b"The agent failed: exit code 7" in shown
-    assert b"All it printed" not in shown
+    assert b"Everything it printed" not in shown
 
 
 def test_a_good_session_between_makes_the_count_start_anew(world: World) -> None:

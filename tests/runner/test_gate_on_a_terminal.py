@@ -88,7 +88,7 @@ def test_quitting_prints_the_command_that_resumes(world: World, on_terminal: Cal
     terminal.expect(b"[q]      Quit marathon")
     terminal.send(b"q")
     shown = terminal.expect(b"--agent command").decode()
-    assert "To go on: pi-marathon --task task" in shown
+    assert "To continue: pi-marathon --task task" in shown
     assert terminal.wait() == 3
 
 
@@ -142,7 +142,7 @@ def test_text_meant_as_feedback_passes_no_gate(world: World, on_terminal: Callab
     terminal = on_terminal()
     assert b"\x1b[?2004h" in terminal.expect(b"[q]      Quit marathon"), "the terminal is to say what is pasted"
     terminal.send(typed)
-    terminal.expect(b"to say something, press f first.")
+    terminal.expect(b"To say something, press f first.")
     terminal.expect(b"Enter was not taken")
     assert not world.records("gate_answered")
     terminal.send(b"\r")

@@ -47,7 +47,7 @@ def test_approving_a_limit_allows_as_much_again(world: World, on_terminal: Calla
     assert world.run("--max-iterations", "2").returncode == 4
     assert world.sessions() == 4
     terminal = on_terminal("--max-iterations", "2")
-    assert b"[Enter]  Continue, allowing as much again" in terminal.expect(b"[q]      Quit marathon")
+    assert b"[Enter]  Continue and allow the same amount again" in terminal.expect(b"[q]      Quit marathon")
     terminal.send(b"\r")
     terminal.expect(b"Iteration: 6")
     assert world.sessions() == 6
@@ -66,7 +66,7 @@ def test_a_limit_forgets_neither_what_was_found_wrong_nor_a_wait(world: World, o
     world.script(research(write={"a.md": "no research"}), {**MORE, "wait": [5, "CI"]})
     assert world.run("--max-iterations", "1").returncode == 4
     assert world.run("--max-iterations", "2").returncode == 4
-    assert "research.md is not there" in world.prompt(2)
+    assert "research.md is missing" in world.prompt(2)
     on_terminal("--max-iterations", "3").expect(b"waiting: CI")
     assert world.sessions() == 2
 

@@ -94,8 +94,8 @@ def test_a_phase_without_its_output_runs_again_and_then_is_a_gate(world: World, 
     ran = world.run()
     assert ran.returncode == 3
     assert world.sessions() == 2
-    assert "research.md is not there or is empty" in world.prompt(2)
-    assert "research.md is not there or is empty" in ran.stdout
+    assert "research.md is missing or empty" in world.prompt(2)
+    assert "research.md is missing or empty" in ran.stdout
     assert world.records("gate_opened")[-1]["reason"] == "output"
     world.cli("approve", "task")
     ran = world.run()
@@ -118,8 +118,8 @@ def test_completed_without_a_result_is_told_so_and_trips_the_breaker(world: Worl
     ran = world.run("--auto-approve")
     assert ran.returncode == 5
     assert world.sessions() == 5
-    assert "result.md is not there or is empty" in world.prompt(4)
-    assert "result.md is not there or is empty" in ran.stdout
+    assert "result.md is missing or empty" in world.prompt(4)
+    assert "result.md is missing or empty" in ran.stdout
     assert world.state()["state"] == "paused"
 
 
@@ -139,11 +139,14 @@ def test_paused_in_implement_offers_to_redo_plan_or_research(world: World, on_te
     shown = terminal.expect(KEYS_SHOWN).decode()
     assert "Phase: implement" in shown
     assert "Note: step 3 cannot work" in shown
-    for option in ("[Enter]  Go on with implement", "[f]", "[1]      Go to research", "[2]      Go to plan"):
+    for option in ("[Enter]  Continue with implement", "[f]", "[1]      Go to research", "[2]      Go to plan"):
         assert option in shown
     terminal.send(b"2")
+    terminal.expect(b"Why? (may be empty)")
+    terminal.send(b"no such service\r")
     assert b"Phase: plan" in terminal.expect(KEYS_SHOWN)
     assert "phase plan, round 2" in world.prompt(4)
+    assert "no such service" in world.prompt(4)
     terminal.send(b"\r")
     terminal.expect(b"Completed")
 
@@ -155,6 +158,8 @@ def test_the_human_may_choose_a_phase_where_the_agent_skipped_ahead(
     terminal = on_terminal()
     terminal.expect(KEYS_SHOWN)
     terminal.send(b"3")
+    terminal.expect(b"Why? (may be empty)")
+    terminal.send(b"\r")
     terminal.expect(b"Completed")
     assert "phase implement" in world.prompt(2)
     assert world.records("gate_answered")[0]["phase"] == "implement"
@@ -192,7 +197,7 @@ def test_an_agent_closed_by_the_human_leaves_a_gate(world: World, on_terminal: C
     terminal = on_terminal("--mode", "tui")
     shown = terminal.expect(KEYS_SHOWN).decode()
     assert "The agent was closed before the research phase was over" in shown
-    assert "[Enter]  Go on with research" in shown
+    assert "[Enter]  Continue with research" in shown
     terminal.send(b"\r")
     terminal.expect(b"Review the output: task/research.md")
     assert world.sessions() == 2
@@ -226,5 +231,5 @@ def test_an_agent_that_writes_no_state_is_told_of(world: World) -> None:
     world.script({"append": {"notes.md": "{n}\n"}}, research())
     ran = world.run()
     assert ran.returncode == 3
-    assert ran.stdout.count("The agent did not write STATE.json") == 1
+    assert ran.stdout.count("The agent did not update STATE.json") == 1
     assert world.sessions() == 2

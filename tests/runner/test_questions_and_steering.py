@@ -81,7 +81,8 @@ def test_a_question_is_not_approved_and_an_answer_needs_a_question(world: World)
     world.run()
     refused = world.cli("answer", "task", "postgres")
     assert refused.returncode == 2
-    assert "asked nothing" in refused.stderr
+    assert "does not offer: answer" in refused.stderr
+    assert "pi-marathon approve task" in refused.stderr
 
 
 def test_two_steers_in_a_session_arrive_in_order_and_once(

@@ -46,7 +46,7 @@ def test_redo_from_a_shell_repeats_the_phase_at_the_gate(world: World) -> None:
     sent = world.cli("redo", "task", "-m", "too shallow")
     assert sent.returncode == 0
     assert "research will be done again" in sent.stdout
-    assert "To go on: pi-marathon --task task" in sent.stdout
+    assert "To continue: pi-marathon --task task" in sent.stdout
     ran = world.run()
     assert ran.returncode == 3
     assert "Phase: research | Iteration: 2" in ran.stdout

@@ -25,7 +25,7 @@ def test_stop_lets_the_session_end_and_starts_no_other(world: World, in_backgrou
     world.release(1)
     out, _ = runner.communicate(timeout=30)
     assert runner.returncode == 3
-    assert "To go on: pi-marathon --task task" in out
+    assert "To continue: pi-marathon --task task" in out
     assert [record["ending"] for record in world.records("session_ended")] == ["ended"]
     assert (world.task / ".marathon/runs/001/iterations/001.json").exists()
     assert world.sessions() == 1

@@ -128,7 +128,7 @@ def test_everything_known_is_a_line_and_nothing_else_is() -> None:
         "     7  plan           1m 05s  crashed  exit code 1",
         "Answer with one of:",
         "  pi-marathon approve docs/tasks/one",
-        "Go on:     pi-marathon --task docs/tasks/one",
+        "Continue:  pi-marathon --task docs/tasks/one",
     ]
 
 

@@ -107,7 +107,7 @@ def test_a_process_that_inherited_it_keeps_it(tmp_path: Path, path: Path) -> Non
 
 
 def test_released_it_is_free_and_who_had_it_is_still_known(path: Path) -> None:
-    TaskLock(path, TASK, "mine", "pi-marathon --task one").release()
+    TaskLock(path, TASK, "mine", "pi-marathon --task one", Path("/home/user/project")).release()
     assert holder_of(path) is None
     last = last_holder(path)
     assert last is not None
@@ -115,7 +115,7 @@ def test_released_it_is_free_and_who_had_it_is_still_known(path: Path) -> None:
         os.getpid(),
         "mine",
         "pi-marathon --task one",
-        os.getcwd(),
+        "/home/user/project",
     )
 
 
