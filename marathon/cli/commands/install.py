@@ -12,8 +12,8 @@ from pathlib import Path
 import click
 
 from marathon._bundled import bundled
+from marathon.agents.claude.settings import SettingsUnexpected, with_hooks
 from marathon.agents.pi.find import EXTENSION, PROMPTS, agent_folder
-from marathon.core.claude import SettingsUnexpected, with_hooks
 from marathon.errors import WrongUsage
 from marathon.store.install import copy_all, files_below, rewrite
 
