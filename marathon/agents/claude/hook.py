@@ -41,7 +41,8 @@ class Asked(NamedTuple):
         if fields is None:
             return None
         types = {name: bool if name == "stop_hook_active" else str for name in cls._fields}
-        return cls(**{name: fields[name] for name in types if isinstance(fields.get(name), types[name])})
+        asked = cls(**{name: fields[name] for name in types if isinstance(fields.get(name), types[name])})
+        return asked._replace(session_id=asked.session_id[:LONGEST_ID], prompt_id=asked.prompt_id[:LONGEST_ID])
 
 
 class Streak(NamedTuple):
@@ -133,11 +134,10 @@ def judge_loop(state: State, said: str, asked: Asked, streak: Streak) -> Verdict
         return Verdict(True, "complete")
     mark = f"{zlib.crc32(json.dumps(sorted(unmet) or [reason]).encode()):08x}"
     # A new turn starts the count again. Claude Code sometimes claims one in the middle of a turn; the prompt tells.
-    prompt = asked.prompt_id[:LONGEST_ID]
-    new_turn = asked.stop_hook_active is False and not (prompt and prompt == streak.prompt)
+    new_turn = asked.stop_hook_active is False and not (asked.prompt_id and asked.prompt_id == streak.prompt)
     same = streak.same + 1 if mark == streak.unmet and not new_turn else 1
     if same < STUCK_AFTER and streak.holds < MOST_HOLDS:
-        return Verdict(False, reason, streak=Streak(mark, same, streak.holds + 1, prompt))
+        return Verdict(False, reason, streak=Streak(mark, same, streak.holds + 1, asked.prompt_id))
     why = f"nothing new {same} times in a row" if same >= STUCK_AFTER else f"held {streak.holds} times"
     left = f"unmet: {joined(unmet)}" if unmet else reason
     return Verdict(True, "stuck", f"pi-marathon: the loop is stuck ({why}), so Claude may stop. Left: {left}.")

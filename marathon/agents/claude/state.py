@@ -16,7 +16,6 @@ from marathon.store.files import make_private_directory, read_regular, write_ato
 State = Mapping[str, Any]
 MAX_BYTES = 1024 * 1024
 MOST_SESSIONS = 50
-LONGEST_ID = 200
 MOST_NAMES = 20
 
 
@@ -41,15 +40,15 @@ class Place(NamedTuple):
 
     def recall(self, session: str) -> object:
         """What was remembered of a session. Anyone can write that file, so the caller checks it."""
-        return self._sessions().get(session[:LONGEST_ID])
+        return self._sessions().get(session)
 
     def remember(self, session: str, facts: State | None) -> bool:
         """Remember these facts about a session, or forget it. False if they could not be written."""
         sessions = self._sessions()
-        if sessions.pop(session[:LONGEST_ID], None) is None and facts is None:
+        if sessions.pop(session, None) is None and facts is None:
             return True
         newest = list(sessions.items())[1 - MOST_SESSIONS :]
-        newest += [(session[:LONGEST_ID], facts)] if facts is not None else []
+        newest += [(session, facts)] if facts is not None else []
         try:
             make_private_directory(self.memory.parent)
             write_atomic(self.memory, json.dumps({"sessions": dict(newest)}).encode() + b"\n", durable=False)

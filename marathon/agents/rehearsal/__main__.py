@@ -168,7 +168,7 @@ def judgements(session: Session) -> dict[str, dict[str, Any]]:
     before, asked, _ = session.prompt.partition('"criteriaStatus"')
     names = last_quotation(before) if asked else []
     lacking, left = joined({each.name for each in session.undocumented()}), joined(session.spared())
-    seen = f"read every public function; without docstring: {lacking or 'none'}; left alone: {left or 'none'}"
+    seen = f"without a docstring: {lacking or 'none'}, not counting what was left alone: {left or 'nothing'}"
     return {
         "criteriaStatus": {name: "docstring" in name and not lacking for name in names},
         "criteriaEvidence": {name: seen if "docstring" in name else "this agent cannot judge it" for name in names},

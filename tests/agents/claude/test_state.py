@@ -136,13 +136,6 @@ def test_only_the_newest_sessions_are_remembered(tmp_path: Path) -> None:
     assert at(memory).recall(f"s{MOST_SESSIONS + 4}") is not None
 
 
-def test_a_session_with_an_endless_name_is_remembered_by_its_beginning(tmp_path: Path) -> None:
-    memory = tmp_path / "stop.json"
-    assert at(memory).remember("x" * 10_000, {"same": 1})
-    assert at(memory).recall("x" * 10_000) == {"same": 1}
-    assert memory.stat().st_size < 500
-
-
 @pytest.mark.parametrize("data", [b"", b"[]", b'{"sessions": 7}', b"\xff", b"{" * 10_000])
 def test_a_memory_that_is_garbage_is_an_empty_one(tmp_path: Path, data: bytes) -> None:
     memory = tmp_path / "stop.json"
