@@ -121,7 +121,7 @@ def test_a_whole_marathon_over_the_demo(demo: Path) -> None:
     ]
     assert git(project, "status", "--porcelain", "--", "textkit", "tests") == ""
     assert '"""Shorten, given text and width."""' in (project / "textkit/words.py").read_text()
-    assert "Still without a docstring: none" in (demo / "result.md").read_text()
+    assert "adds docstrings and nothing else. Still without one: none" in (demo / "result.md").read_text()
     assert (demo / "work.md").read_text().count("7 tests passed") == 3
 
 
@@ -136,7 +136,17 @@ def test_another_project_is_served_too(tmp_path: Path, repository: bool) -> None
     compile(source, "shop.py", "exec")
     result = (task / "result.md").read_text()
     assert "`shop.py:10`" in result, "wipe has no place for a docstring, and that is said"
-    assert ("not committed" in result) is not repository
+    assert ("not a git repository" in result) is not repository
+
+
+def test_a_link_out_of_the_project_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "shop.py").write_text(SHOP)
+    task = shop(tmp_path / "project", repository=True)
+    (tmp_path / "project" / "linked.py").symlink_to(tmp_path / "outside" / "shop.py")
+    git(tmp_path / "project", "add", "linked.py")
+    did(task, "research")
+    assert "linked.py" not in (task / "research.md").read_text()
 
 
 def test_a_project_without_python_is_left_alone_and_that_is_said(tmp_path: Path) -> None:
@@ -185,7 +195,7 @@ def test_a_phase_done_again_names_its_round_and_keeps_what_was_said(demo: Path) 
     for number, wish in enumerate(("first", "second", "third"), start=1):
         did(demo, "research", human_text=f"{wish} wish\n", round=number)
     text = (demo / "research.md").read_text()
-    assert text.startswith("# Research: Document textkit (round 3)\n")
+    assert text.startswith("# Research, round 3: Document textkit\n")
     assert [wish for wish in ("first", "second", "third") if f"“{wish} wish”" in text] == ["first", "second", "third"]
 
 

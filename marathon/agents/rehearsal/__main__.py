@@ -53,21 +53,20 @@ class Session(NamedTuple):
 
     def heard(self) -> list[str]:
         """A line for each wish: what was asked, and what came of it."""
-        left = [(heading, wish, joined(self.named_to_leave(wish))) for heading, wish in self.wishes()]
-        other = "not acted on, that takes an agent with a model"
-        return [
-            f"- {heading}: “{wish}” → {f'left alone: {names}' if names else other}" for heading, wish, names in left
-        ]
+        lines = []
+        for heading, wish in self.wishes():
+            names = joined(self.named_to_leave(wish))
+            outcome = f"left alone: {names}" if names else "not acted on, that takes an agent with a model"
+            lines.append(f"- {heading}: “{wish}” → {outcome}")
+        return lines
 
     def heading(self) -> list[str]:
         """The beginning of a document: title, round, and what was asked for in every round so far."""
-        title = re.search(r"^# +(.+)$", self.read("instructions.md"), re.MULTILINE)
-        again = re.match(r"# .*\b(round \d+)", self.prompt)
-        heard = [*HEARD.findall(self.read(f"{self.phase}.md")), *self.heard()]
-        name = (
-            f"# {self.phase.capitalize()}: {title[1] if title else self.task.name}{f' ({again[1]})' if again else ''}"
-        )
-        return [name, "", "## What you asked for", "", *(heard or ["Nothing beyond the instructions."]), ""]
+        task = re.search(r"^# +(.+)$", self.read("instructions.md"), re.MULTILINE)
+        again = re.match(r"# .*(, round \d+)", self.prompt)
+        title = f"# {self.phase.capitalize()}{again[1] if again else ''}: {task[1] if task else self.task.name}"
+        heard = [*HEARD.findall(self.read(f"{self.phase}.md")), *self.heard()] or ["Nothing beyond the instructions."]
+        return [title, "", "## What you asked for", "", *heard, ""]
 
     def spared(self) -> set[str]:
         """What the human wants left alone. Only the documents remember what was asked in earlier sessions."""
@@ -130,9 +129,10 @@ def implement(session: Session) -> None:
         session.write("plan.md", steps)
     if OPEN_STEP.search(steps):
         return session.propose("running", "implement", "This step is done, the next one follows")
-    settled = re.findall(r"^- \[[xX]\] .*$", steps, re.MULTILINE)
+    settled = re.findall(r"(?m)^- \[[xX]\] .*$", steps)
     left = [f"`{each.path}:{each.line}`" for each in public_functions(session.project) if not each.documented]
-    session.write("result.md", "# Result", "", *settled, "", f"Still without a docstring: {', '.join(left) or 'none'}")
+    limits = f"This agent adds docstrings and nothing else. Still without one: {', '.join(left) or 'none'}"
+    session.write("result.md", "# Result", "", *settled, "", limits)
     session.propose("completed", "done", "Every step of the plan is settled - see result.md", **judgements(session))
 
 
@@ -150,14 +150,14 @@ def do_step(session: Session, step: str) -> tuple[bool, str]:
     if after == before:
         return True, "nothing changed"
     passed_before = run_tests(project)[0]
-    holds_other_changes = git(project, "status", "--porcelain", "--", path)[1]
+    in_git, other_changes = git(project, "status", "--porcelain", "--", path)
     session.say(f"editing {path}")
     (project / path).write_bytes(after.encode())
     passed, outcome = run_tests(project)
     if passed_before and not passed:
         (project / path).write_bytes(before.encode())
         return False, f"{outcome} after the edit of {path}, so the edit was taken back"
-    if holds_other_changes:
+    if in_git and other_changes:
         return True, f"{outcome}, not committed because {path} holds other changes"
     ok, said = git(project, "commit", "-q", "-m", f"rehearsal: document {path}", "--", path)
     return True, f"{outcome}, committed" if ok else f"{outcome}, not committed: {' '.join(said.split())}"

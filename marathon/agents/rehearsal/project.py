@@ -19,11 +19,12 @@ class Function(NamedTuple):
 
 
 def read_sources(project: Path) -> dict[str, str]:
-    """The Python files that git tracks, by their path; without git, those in the project and in its folders."""
+    """The Python files that git tracks, or without git those nearby. Links may lead out, so they are left out."""
     tracked = git(project, "ls-files", "-z", "--", "*.py")[1].split("\0")[:-1]
     nearby = [str(path.relative_to(project)) for path in (*project.glob("*.py"), *project.glob("[!.]*/*.py"))]
-    paths = [name for name in sorted(tracked or nearby) if (project / name).is_file()]
-    return {name: (project / name).read_bytes().decode(errors="surrogateescape") for name in paths}
+    paths = [name for name in sorted(tracked or nearby) if (project / name).resolve() == project.resolve() / name]
+    files = {name: project / name for name in paths if (project / name).is_file()}
+    return {name: file.read_bytes().decode(errors="surrogateescape") for name, file in files.items()}
 
 
 def public_functions(project: Path) -> list[Function]:
