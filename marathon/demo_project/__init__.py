@@ -1,45 +1,43 @@
-"""The demo's small throw-away project; its files wait in `files/` under names our tools pass over."""
+"""The demo's small throw-away project. Its files are in `files/`, under names that our own tools ignore."""
 
 from datetime import datetime
 from pathlib import Path
 
-from marathon.agents.rehearsal.files import write_text
-from marathon.agents.rehearsal.git import git, identity
+from marathon.agents.rehearsal.project import git
 
 HERE = Path(__file__).resolve().parent
-TASK_NAME = "document-and-test"
-# The human's own hooks and signing key have no business in a demo.
-_ALONE = {"commit.gpgsign": "false", "core.hooksPath": "/dev/null"}
+TASK_NAME = "document-textkit"
+# The demo uses its own name and neither the human's hooks nor their signing key.
+SETTINGS = {
+    "user.name": "pi-marathon demo",
+    "user.email": "demo@marathon.invalid",
+    "core.hooksPath": "/dev/null",
+    "commit.gpgsign": "false",
+}
 
 
 def unpack(into: Path) -> Path:
     """Write the project into an empty or new directory, commit it, and return its task's directory."""
     if into.exists() and any(into.iterdir()):
         raise FileExistsError(f"{into} is not empty: the demo needs a directory of its own")
-    into.mkdir(parents=True, exist_ok=True)
-    names = _write_files(into)
-    _first_commit(into, names)
-    task = into / "docs" / "tasks" / f"{datetime.now():%Y%m%d-%H%M%S}-{TASK_NAME}"
-    write_text(task / "instructions.md", (HERE / "instructions.md").read_text(encoding="utf-8"))
-    return task
-
-
-def _write_files(into: Path) -> list[str]:
     names = []
     for source in sorted((HERE / "files").rglob("*.txt")):
         name = source.relative_to(HERE / "files").as_posix().removesuffix(".txt")
-        if name.startswith("dot-"):  # A real .gitignore here would hide files from our own build.
-            name = name.replace("dot-", ".", 1)
-        write_text(into / name, source.read_text(encoding="utf-8"))
-        names.append(name)
-    return names
+        names.append(name.replace("dot-", "."))  # A real .gitignore here would hide files from our own build.
+        (into / names[-1]).parent.mkdir(parents=True, exist_ok=True)
+        (into / names[-1]).write_bytes(source.read_bytes())
+    _first_commit(into, names)
+    task = into / "docs" / "tasks" / f"{datetime.now():%Y%m%d-%H%M%S}-{TASK_NAME}"
+    task.mkdir(parents=True)
+    (task / "instructions.md").write_bytes((HERE / "instructions.md").read_bytes())
+    return task
 
 
 def _first_commit(into: Path, names: list[str]) -> None:
-    """Make it a repository; without git it stays a plain folder, and the demo goes on."""
+    """Make the project a repository. Without git it stays a plain folder, and the demo still works."""
     git(into, "init", "-q", "--template=")
     git(into, "symbolic-ref", "HEAD", "refs/heads/main")
-    for key, value in _ALONE.items():
+    for key, value in SETTINGS.items():
         git(into, "config", key, value)
     git(into, "add", "--force", "--", *names)
-    git(into, *identity(into), "commit", "-q", "-m", "textkit, a small kit for words")
+    git(into, "commit", "-q", "-m", "textkit, a small kit for words")

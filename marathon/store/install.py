@@ -1,4 +1,4 @@
-"""Copies shipped files into a user's folder: again and again without harm, and never over somebody's own version."""
+"""Copies shipped files into a user's folder. It can be repeated, and the user's own versions are kept."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from marathon.store.files import SHARED_FILE, disk_errors, read_regular, write_a
 
 
 def copy_all(files: Iterable[tuple[Path, Path]], now: datetime) -> list[str]:
-    """(from, to) for each; a line for each that was written. A different file that is there is kept beside it."""
+    """Copy each (source, target). Returns a line for each file written; a different file there is kept beside it."""
     done = []
     for source, target in files:
         with disk_errors("install", target):
@@ -20,7 +20,11 @@ def copy_all(files: Iterable[tuple[Path, Path]], now: datetime) -> list[str]:
             if target.is_file() and target.read_bytes() == data:
                 continue
             target.parent.mkdir(parents=True, exist_ok=True)
-            kept = _keep(target, now) if os.path.lexists(target) else ""
+            kept = ""
+            if os.path.lexists(target):
+                copy = _free_name(target, now)
+                os.rename(target, copy)
+                kept = _told(copy)
         write_atomic(target, data, mode=SHARED_FILE)
         done.append(f"{target}{kept}")
     return done
@@ -31,7 +35,7 @@ def files_below(source: Path, target: Path) -> list[tuple[Path, Path]]:
 
 
 def rewrite(path: Path, change: Callable[[str], str], now: datetime) -> str:
-    """A user's text file by a change of its text; a link is followed. A line if it was written, and a copy is kept."""
+    """Change the text of a user's file (through a link) and keep a copy. Returns a line if it was written."""
     target = Path(os.path.realpath(path))
     with disk_errors("read", target):
         before = read_regular(target)
@@ -50,21 +54,14 @@ def rewrite(path: Path, change: Callable[[str], str], now: datetime) -> str:
     return f"{path}{kept}"
 
 
-def _keep(target: Path, now: datetime) -> str:
-    kept = _free_name(target, now)
-    os.rename(target, kept)
-    return _told(kept)
-
-
-def _told(kept: Path) -> str:
-    return f" (what was there is kept as {kept.name})"
+def _told(copy: Path) -> str:
+    return f" (the version before is kept as {copy.name})"
 
 
 def _free_name(target: Path, now: datetime) -> Path:
-    stamp = now.strftime("%Y%m%d-%H%M%S")
-    kept = target.with_name(f"{target.name}.before-{stamp}")
-    number = 1
+    """A name that no file has, with the time in it."""
+    kept, number = target.with_name(f"{target.name}.before-{now:%Y%m%d-%H%M%S}"), 1
     while os.path.lexists(kept):
         number += 1
-        kept = target.with_name(f"{target.name}.before-{stamp}-{number}")
+        kept = target.with_name(f"{target.name}.before-{now:%Y%m%d-%H%M%S}-{number}")
     return kept

@@ -1,4 +1,4 @@
-"""demo: a whole marathon in a throw-away project, with somebody at the gates and without."""
+"""demo: a whole marathon in a throw-away project, with a human at the gates and without."""
 
 from __future__ import annotations
 
@@ -29,11 +29,7 @@ def test_without_a_terminal_it_passes_its_own_gates_and_says_so(world: World) ->
     assert f"The demo's project is {project}" in ran.stdout
     for name in ("research.md", "plan.md", "work.md", "result.md"):
         assert (task_of(project) / name).read_text().strip()
-    judged = [line for line in ran.stdout.splitlines() if "met: " in line]
-    assert [line.split(" (")[0].strip() for line in judged] == [
-        "met: No public function is without a docstring.",
-        "met: Every public function in `textkit/words.py` has a test.",
-    ]
+    assert "✓ Every public function has a docstring." in ran.stdout
     log = subprocess.run(["git", "log", "--oneline"], cwd=project, capture_output=True, text=True, check=True)
     assert len(log.stdout.splitlines()) >= 3
 
@@ -54,8 +50,9 @@ def test_on_a_terminal_feedback_at_a_gate_is_heeded(world: World, typed: Callabl
     assert b"Phase: plan" in terminal.expect(KEYS_SHOWN)
     project = world.project / "demo"
     plan = (task_of(project) / "plan.md").read_text()
-    assert "Add docstrings in `textkit/words.py`" in plan
-    assert "Add docstrings in `textkit/cli.py`" not in plan
+    assert "in `textkit/words.py`" in plan
+    assert "in `textkit/cli.py`" not in plan
+    assert "“Leave textkit/cli.py alone.” → left alone: `textkit/cli.py`" in plan
     untouched = (project / "textkit" / "cli.py").read_bytes()
     terminal.send(b"\r")
     terminal.expect(b"Completed")

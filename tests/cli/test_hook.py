@@ -1,4 +1,4 @@
-"""hook stop and hook session-start: JSON in, JSON out, exit 0, whatever they meet; and nobody is held for good."""
+"""hook stop and hook session-start: JSON in, JSON out, exit 0, whatever they meet. No one is held for good."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_any_garbage_on_standard_input_is_answered(claude: Claude, data: bytes) 
 
 
 @pytest.mark.parametrize("data", GARBAGE, ids=lambda data: repr(data[:6]))
-def test_any_garbage_as_the_state_holds_nobody(claude: Claude, data: bytes) -> None:
+def test_any_garbage_as_the_state_holds_no_one(claude: Claude, data: bytes) -> None:
     claude.leave(data)
     answer = claude.hook("stop", claude.stop_2_1())
     assert answer["ok"] is True
@@ -184,7 +184,7 @@ def test_a_working_directory_that_was_removed_is_survived(world: World, event: s
 
 
 @pytest.mark.parametrize("event", ["", "frobnicate", "--frobnicate", "stop\n"])
-def test_an_unknown_event_is_no_reason_to_hold_anybody(claude: Claude, event: str) -> None:
+def test_an_unknown_event_is_no_reason_to_hold_anyone(claude: Claude, event: str) -> None:
     claude.loop(tests=False)
     assert claude.hook(event, claude.stop_2_1()) == {}
 
@@ -241,7 +241,7 @@ def test_a_new_session_is_told_of_the_loop(claude: Claude) -> None:
 
 def test_where_there_is_nothing_to_tell_a_new_session_is_told_nothing(claude: Claude) -> None:
     assert claude.hook("session-start", claude.start()) == {}
-    claude.leave(b'{"status": "completed", "criteria": ["a"]}')
+    claude.leave(b'{"status": "completed", "criteriaStatus": {"a": true}}')
     assert claude.hook("session-start", claude.start()) == {}
 
 
@@ -297,7 +297,7 @@ def test_in_a_marathon_a_new_session_is_told_its_phase(world: World, claude: Cla
     assert str(world.task) in context
 
 
-def test_a_task_that_is_gone_holds_nobody(world: World, claude: Claude) -> None:
+def test_a_task_that_is_gone_holds_no_one(world: World, claude: Claude) -> None:
     gone = {"MARATHON_TASK_DIR": str(world.project / "gone"), "MARATHON_RUNNER_ID": "m-1"}
     assert claude.hook("stop", claude.stop_2_1(), **gone)["ok"] is True
     assert claude.hook("session-start", claude.start(), **gone) == {}

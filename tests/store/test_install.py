@@ -1,4 +1,4 @@
-"""Copying shipped files into a user's folder: as often as one likes, and never over somebody's own version."""
+"""Shipped files are copied into a user's folder as often as one likes, and never over the user's own version."""
 
 from __future__ import annotations
 

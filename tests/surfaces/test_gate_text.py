@@ -18,9 +18,10 @@ TASK = Path("docs/tasks/one")
 
 def view(reason: Reason = "review", **more: Any) -> GateView:
     of_gate = {name: more.pop(name) for name in ("phase", "message", "note", "onward", "more") if name in more}
-    gate = Gate(**{"reason": reason, "phase": "research", **of_gate})
-    fields: dict[str, Any] = {"offers": offers(gate, Where(None)), **more}
-    return GateView(gate=gate, task=TASK, iteration=1, **fields)
+    fields: dict[str, Any] = {"phase": "research", **of_gate}
+    gate = Gate(reason=reason, **fields)
+    shown: dict[str, Any] = {"offers": offers(gate, Where(None)), **more}
+    return GateView(gate=gate, task=TASK, iteration=1, **shown)
 
 
 def test_an_offer_is_a_line_with_its_key() -> None:

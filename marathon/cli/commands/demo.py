@@ -21,7 +21,7 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 
 
 @click.command("demo")
-@click.option("--into", metavar="DIR", help="Where to make the project; without it, a temporary folder.")
+@click.option("--into", metavar="DIR", help="Make the project in this folder instead of a temporary one.")
 @click.pass_context
 def command(ctx: click.Context, into: str | None) -> None:
     """Watch a whole marathon with the built-in rehearsal agent: no key, no network."""
@@ -30,22 +30,22 @@ def command(ctx: click.Context, into: str | None) -> None:
         task = unpack(folder)
     except OSError as error:
         raise WrongUsage(
-            f"The demo's project cannot be made in {folder}: {error.strerror or error}. Choose another with --into."
+            f"The demo cannot make its project in {folder}: {error.strerror or error}. Choose another with --into."
         ) from error
     asked, name = interactive(), _our_name()
     click.echo(f"The demo's project is {folder}; it stays there. Its task: {task.relative_to(folder)}")
     if not asked:
-        click.echo("There is no terminal, so the demo passes its own gates (--auto-approve).")
+        click.echo("There is no terminal, so the demo approves its own reviews (--auto-approve).")
     if name != COMMAND:
-        click.echo(f"{COMMAND} is not on your PATH: where it says so below, type {name}")
+        click.echo(f"{COMMAND} is not on your PATH. For {COMMAND} below, type {name}")
     os.chdir(folder)
-    # Last in PATH, so that the demo's check finds a Python wherever we were found ourselves.
+    # Our own Python comes last in PATH, so that the demo's check finds one on every machine.
     os.environ["PATH"] = os.pathsep.join((os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)))
     os.environ.setdefault("MARATHON_REHEARSAL_PACE", PACE_ON_A_TERMINAL if asked else "0")
     from marathon.cli.options import CommandLine
     from marathon.cli.run import run_task
 
-    # The commands that check the demo's task are our own.
+    # We wrote the commands that check the demo's task, so they are trusted.
     shown, there = task.relative_to(folder), f"cd {shlex.quote(str(folder))} &&"
     resume = f"{there} {name} --task {shown} --agent rehearsal"
     line = CommandLine(task=str(shown), agent="rehearsal", auto_approve=not asked, trust=True, resume_here=resume)
@@ -55,6 +55,6 @@ def command(ctx: click.Context, into: str | None) -> None:
 
 
 def _our_name() -> str:
-    """How to start us from a shell: in a checkout that nobody put on the PATH, by the launcher's own path."""
+    """How to start us from a shell: by name if that is on the PATH, else by the path of the checkout's launcher."""
     launcher = CHECKOUT / "bin" / COMMAND
     return COMMAND if shutil.which(COMMAND) or not launcher.exists() else shlex.quote(str(launcher))

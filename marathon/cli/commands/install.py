@@ -1,4 +1,4 @@
-"""pi-marathon install: the extension and the skills for every pi session, or the hooks for Claude Code."""
+"""pi-marathon install: gives every pi session the extension and the skills, or Claude Code the hooks."""
 
 from __future__ import annotations
 
@@ -12,29 +12,28 @@ from pathlib import Path
 import click
 
 from marathon._bundled import bundled
+from marathon.agents.claude.settings import SettingsUnexpected, with_hooks
 from marathon.agents.pi.find import EXTENSION, PROMPTS
-from marathon.core.claude import SettingsUnexpected, with_hooks
 from marathon.errors import WrongUsage
 from marathon.store.install import copy_all, files_below, rewrite
 from marathon.store.places import claude_folder, pi_folder
 
 
 @click.command("install")
-@click.option(
-    "--claude", is_flag=True, help="Claude Code's hooks (Stop, SessionStart) and the skills, instead of pi's."
-)
-@click.option("--project", is_flag=True, help="Into this project's .pi (.claude) instead of your own folder.")
+@click.option("--claude", is_flag=True, help="Install Claude Code's hooks (Stop, SessionStart) and the skills.")
+@click.option("--project", is_flag=True, help="Install into this project's .pi (.claude), not into your own folder.")
 def command(claude: bool, project: bool) -> None:
     """Copy pi's extension (/marathon-… commands) and the skills (/scribe, /loop) to where pi finds them.
 
-    With --claude: write the hooks into Claude Code's settings.json, beside whatever is there, and copy the skills.
-    Not needed for --task: the runner brings its extension along. It can be repeated; your own versions are kept.
+    With --claude: add the hooks to Claude Code's settings.json and copy the skills. The rest of the file stays.
+    --task does not need this, because the runner brings its extension along. You can repeat it: your own versions of
+    the files are kept.
     """
     home, done = _for_claude(project) if claude else _for_pi(project)
     for line in done:
         click.echo(f"Wrote {line}")
-    hint = "In Claude Code: /hooks shows them" if claude else "In pi: /marathon-status, /scribe"
-    click.echo(f"{'Installed' if done else 'Everything is there already'}: {home}. {hint}")
+    hint = "In Claude Code, type /hooks to see them." if claude else "In pi, try /marathon-status or /scribe."
+    click.echo(f"{'Installed in' if done else 'Everything is already in'} {home}. {hint}")
 
 
 def _for_pi(project: bool) -> tuple[Path, list[str]]:
@@ -53,24 +52,21 @@ def _for_claude(project: bool) -> tuple[Path, list[str]]:
     try:
         written = rewrite(settings, lambda text: with_hooks(text, _program()), now)
     except SettingsUnexpected as error:
-        raise WrongUsage(f"{settings} cannot be added to: {error}. Mend it first; nothing was changed.") from error
+        raise WrongUsage(f"Cannot add hooks to {settings}: {error}. Fix it first; nothing was changed.") from error
     except UnicodeDecodeError as error:
-        raise WrongUsage(f"{settings} is not UTF-8 text. Mend it first; nothing was changed.") from error
-    skills = [
-        pair
-        for skill in sorted(bundled("skills").iterdir())
-        for pair in files_below(skill, home / "skills" / _name_in_claude(skill.name))
-    ]
-    return home, [*([written] if written else []), *copy_all(skills, now)]
-
-
-def _name_in_claude(skill: str) -> str:
-    """Claude Code has a /loop of its own, which a skill of that name would hide."""
-    return "marathon-loop" if skill == "loop" else skill
+        raise WrongUsage(
+            f"Cannot add hooks to {settings}: it is not UTF-8 text. Fix it first; nothing was changed."
+        ) from error
+    done = [written] if written else []
+    for skill in sorted(bundled("skills").iterdir()):
+        # Claude Code has its own /loop, which a skill of that name would hide.
+        name = "marathon-loop" if skill.name == "loop" else skill.name
+        done += copy_all(files_below(skill, home / "skills" / name), now)
+    return home, done
 
 
 def _program() -> str:
-    """This program as any shell finds it, quoted."""
+    """How any shell can start this program, quoted."""
     if shutil.which("pi-marathon"):
         return "pi-marathon"
     checkout = Path(__file__).resolve().parents[3] / "bin" / "pi-marathon"

@@ -1,4 +1,4 @@
-"""Our hooks go into Claude Code's settings beside whatever is there, once; a strange form is refused, never guessed."""
+"""Our hooks go into Claude Code's settings beside the rest, once. An unexpected form is refused, never guessed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marathon.core.claude import SettingsUnexpected, with_hooks
+from marathon.agents.claude.settings import SettingsUnexpected, with_hooks
 from tests.core.making import thorough
 
 STOP, START = "pi-marathon hook stop", "pi-marathon hook session-start"
@@ -71,7 +71,7 @@ def test_again_it_is_the_same_text_however_it_is_written() -> None:
     assert with_hooks(odd, "pi-marathon") == odd
 
 
-def test_a_program_that_has_moved_is_mended_in_its_place() -> None:
+def test_a_program_that_has_moved_is_corrected_in_its_place() -> None:
     old = added({"hooks": {"Stop": [OTHER]}}, "'/old place/bin/pi-marathon'")
     old["hooks"]["Stop"].append({"hooks": [{"type": "command", "command": "./last.sh"}]})
     old["hooks"]["Stop"][1]["hooks"][0]["timeout"] = 99
@@ -89,7 +89,7 @@ def test_however_it_was_called_before_it_is_there_once(program: str) -> None:
 @pytest.mark.parametrize(
     "own", ["cd /x && pi-marathon hook stop", "pi-marathon hook stop || true", "X=1 'pi-marathon hook stop"]
 )
-def test_what_somebody_built_around_it_is_left_alone(own: str) -> None:
+def test_what_the_user_built_around_it_is_left_alone(own: str) -> None:
     after = added({"hooks": {"Stop": [{"hooks": [{"type": "command", "command": own}]}]}})
     assert commands(after, "Stop") == [own]
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marathon.core.transcript import last_said
+from marathon.agents.claude.transcript import TAIL, last_said, tail_of
 from tests.core.making import thorough
 
 Entry = dict[str, Any]
@@ -83,3 +85,24 @@ ANY: list[Entry | str] = [user("u"), assistant(text("a")), TOOL, "{", "7"]
 @given(st.binary() | st.lists(st.sampled_from(ANY)).map(lambda entries: lines(*entries)))
 def test_any_transcript_is_read_without_failing(transcript: bytes) -> None:
     assert isinstance(last_said(transcript), str)
+
+
+def test_the_end_of_a_file_begins_with_a_full_line(tmp_path: Path) -> None:
+    path = tmp_path / "transcript.jsonl"
+    path.write_bytes(b"first\nlast\n")
+    assert tail_of(str(path)) == b"first\nlast\n"
+    path.write_bytes(b"x" * TAIL + b"\nlast\n")
+    assert tail_of(str(path)) == b"last\n"
+    with path.open("wb") as file:
+        file.truncate(10**12)  # a hole
+    assert tail_of(str(path)) == b""
+
+
+@pytest.mark.parametrize("kind", ["missing", "fifo", "folder", "device", "empty name", "nul"])
+def test_what_is_no_file_has_no_end_and_nothing_waits_for_it(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "t"
+    if kind == "fifo":
+        os.mkfifo(path)
+    if kind == "folder":
+        path.mkdir()
+    assert tail_of({"device": "/dev/zero", "empty name": "", "nul": "a\0b"}.get(kind, str(path))) == b""

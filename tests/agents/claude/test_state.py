@@ -1,4 +1,4 @@
-"""The files behind the hooks: whichever state counts is found, whatever lies there is survived, nothing waits."""
+"""The files behind the hooks: the right state is found, any content is survived, and nothing waits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from marathon.store.loopstate import MAX_BYTES, MOST_SESSIONS, TAIL, find_place, recall, remember, tail_of
+from marathon.agents.claude.state import MAX_BYTES, MOST_SESSIONS, Place, find_place
 
 
 def make_loop(folder: Path, text: str = "{}") -> Path:
@@ -17,6 +17,10 @@ def make_loop(folder: Path, text: str = "{}") -> Path:
     state = folder / ".loop" / "state.json"
     state.write_text(text)
     return state
+
+
+def at(memory: Path) -> Place:
+    return Place(memory.with_name("state.json"), memory)
 
 
 def test_the_loop_of_the_working_directory_is_found(tmp_path: Path) -> None:
@@ -55,7 +59,7 @@ def test_inside_a_marathon_its_task_counts_and_the_memory_is_not_in_it(tmp_path:
     place = find_place(str(tmp_path / "project"), environ)
     assert place is not None
     assert (place.state_file, place.marathon, place.state()) == (task / "STATE.json", True, None)
-    assert remember(place.memory, "s", {"holds": 1})
+    assert place.remember("s", {"holds": 1})
     assert place.memory.is_relative_to(tmp_path / "states")
     assert list(task.iterdir()) == []
     assert find_place(str(tmp_path / "project"), {**environ, "MARATHON_TASK_DIR": str(tmp_path / "gone")}) is None
@@ -105,40 +109,40 @@ def test_a_state_that_is_no_file_is_none_and_nothing_waits_for_it(tmp_path: Path
 
 def test_what_is_remembered_comes_back_for_that_session_only(tmp_path: Path) -> None:
     memory = tmp_path / "states" / "hooks" / "stop.json"
-    assert recall(memory, "a") is None
-    assert remember(memory, "a", {"same": 1})
-    assert remember(memory, "b", {"same": 2})
-    assert (recall(memory, "a"), recall(memory, "b"), recall(memory, "c")) == ({"same": 1}, {"same": 2}, None)
-    assert remember(memory, "a", None)
-    assert (recall(memory, "a"), recall(memory, "b")) == (None, {"same": 2})
+    assert at(memory).recall("a") is None
+    assert at(memory).remember("a", {"same": 1})
+    assert at(memory).remember("b", {"same": 2})
+    assert (at(memory).recall("a"), at(memory).recall("b"), at(memory).recall("c")) == ({"same": 1}, {"same": 2}, None)
+    assert at(memory).remember("a", None)
+    assert (at(memory).recall("a"), at(memory).recall("b")) == (None, {"same": 2})
     assert stat.S_IMODE(memory.stat().st_mode) == 0o600
     assert stat.S_IMODE(memory.parent.stat().st_mode) == 0o700
     assert [path.name for path in memory.parent.iterdir()] == ["stop.json"]
 
 
 def test_there_is_nothing_to_forget_where_nothing_was_remembered(tmp_path: Path) -> None:
-    assert remember(tmp_path / "new" / "stop.json", "a", None)
+    assert at(tmp_path / "new" / "stop.json").remember("a", None)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_only_the_newest_sessions_are_remembered(tmp_path: Path) -> None:
     memory = tmp_path / "stop.json"
     for number in range(MOST_SESSIONS + 5):
-        remember(memory, f"s{number}", {"same": number})
-        remember(memory, "s0", {"same": 0})
+        at(memory).remember(f"s{number}", {"same": number})
+        at(memory).remember("s0", {"same": 0})
     assert len(json.loads(memory.read_text())["sessions"]) == MOST_SESSIONS
-    assert recall(memory, "s0") == {"same": 0}
-    assert recall(memory, "s1") is None
-    assert recall(memory, f"s{MOST_SESSIONS + 4}") is not None
+    assert at(memory).recall("s0") == {"same": 0}
+    assert at(memory).recall("s1") is None
+    assert at(memory).recall(f"s{MOST_SESSIONS + 4}") is not None
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b'{"sessions": 7}', b"\xff", b"{" * 10_000])
 def test_a_memory_that_is_garbage_is_an_empty_one(tmp_path: Path, data: bytes) -> None:
     memory = tmp_path / "stop.json"
     memory.write_bytes(data)
-    assert recall(memory, "s") is None
-    assert remember(memory, "s", {"same": 1})
-    assert recall(memory, "s") == {"same": 1}
+    assert at(memory).recall("s") is None
+    assert at(memory).remember("s", {"same": 1})
+    assert at(memory).recall("s") == {"same": 1}
 
 
 @pytest.mark.parametrize("in_the_way", ["memory", "parent"])
@@ -149,26 +153,5 @@ def test_a_memory_that_cannot_be_kept_is_told(tmp_path: Path, in_the_way: str) -
         (memory / "x").touch()
     else:
         memory.parent.write_text("a file")
-    assert not remember(memory, "s", {"same": 1})
-    assert recall(memory, "s") is None
-
-
-def test_the_end_of_a_file_begins_with_a_full_line(tmp_path: Path) -> None:
-    path = tmp_path / "transcript.jsonl"
-    path.write_bytes(b"first\nlast\n")
-    assert tail_of(str(path)) == b"first\nlast\n"
-    path.write_bytes(b"x" * TAIL + b"\nlast\n")
-    assert tail_of(str(path)) == b"last\n"
-    with path.open("wb") as file:
-        file.truncate(10**12)  # a hole
-    assert tail_of(str(path)) == b""
-
-
-@pytest.mark.parametrize("kind", ["missing", "fifo", "folder", "device", "empty name", "nul"])
-def test_what_is_no_file_has_no_end_and_nothing_waits_for_it(tmp_path: Path, kind: str) -> None:
-    path = tmp_path / "t"
-    if kind == "fifo":
-        os.mkfifo(path)
-    if kind == "folder":
-        path.mkdir()
-    assert tail_of({"device": "/dev/zero", "empty name": "", "nul": "a\0b"}.get(kind, str(path))) == b""
+    assert not at(memory).remember("s", {"same": 1})
+    assert at(memory).recall("s") is None

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marathon.core.news import of_loop, of_marathon, remaining_steps
+from marathon.agents.claude.session_start import about_loop, about_marathon, remaining_steps
 from marathon.core.text import clean
+from tests.agents.claude.test_hook import JSON
 from tests.core.making import thorough
-from tests.core.test_hook import JSON
 
 LOOP: dict[str, Any] = {
     "spec": "Make dates\naccept ISO weeks",
@@ -27,7 +27,7 @@ FIELDS = st.sampled_from([*LOOP, "phase", "state"])
 
 
 def test_an_active_loop_is_announced_with_what_is_left_of_it() -> None:
-    news = of_loop(LOOP)
+    news = about_loop(LOOP)
     for part in ("iteration 2", "accept ISO weeks", "Remaining steps: step2", "1 of 2", "no lint errors"):
         assert part in news
     assert "test passes" not in news
@@ -35,10 +35,11 @@ def test_an_active_loop_is_announced_with_what_is_left_of_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "state", [None, *({**LOOP, "status": status} for status in ("paused", "completed", "cancelled"))]
+    "state",
+    [None, {**LOOP, "status": "paused"}, {**LOOP, "status": "cancelled"}, {"status": "completed", "criteria": []}],
 )
 def test_where_no_loop_is_active_nothing_is_said(state: dict[str, Any] | None) -> None:
-    assert of_loop(state) == ""
+    assert about_loop(state) == ""
 
 
 @pytest.mark.parametrize(
@@ -58,19 +59,19 @@ def test_the_remaining_steps_are_those_said_or_those_not_done(state: dict[str, A
 
 def test_a_marathons_session_is_told_its_phase() -> None:
     state = {"state": "running", "phase": "plan", "iteration": 3, "criteriaStatus": {"tests": False}}
-    news = of_marathon(state, "/p/task", "research")
+    news = about_marathon(state, "/p/task", "research")
     for part in ("phase plan", "iteration 3", "/p/task", "tests", "STATE.json"):
         assert part in news
 
 
 @pytest.mark.parametrize("state", [None, {}, {"phase": ["plan"]}, {"phase": "  "}])
 def test_where_the_state_says_no_phase_the_runner_does(state: dict[str, Any] | None) -> None:
-    assert "phase research" in of_marathon(state, "/p/task", "research")
+    assert "phase research" in about_marathon(state, "/p/task", "research")
 
 
 @thorough
 @given(st.dictionaries(FIELDS, JSON | st.sampled_from(list(LOOP.values()))))
 def test_any_state_gives_news_of_bounded_length_that_no_terminal_acts_on(state: dict[str, Any]) -> None:
-    for news in (of_loop(state), of_marathon(state, "/p", "plan")):
+    for news in (about_loop(state), about_marathon(state, "/p", "plan")):
         assert len(news) < 10_000
         assert clean(news) == news

@@ -9,23 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marathon.core.hook import (
+from marathon.agents.claude.hook import (
     MOST_HOLDS,
-    MOST_NAMES,
     STUCK_AFTER,
     Asked,
     Streak,
     Verdict,
     judge_loop,
     judge_marathon,
-    read_asked,
 )
+from marathon.agents.claude.state import MOST_NAMES
 from marathon.core.text import COMPLETE_MARK
 from tests.core.making import thorough
 
 State = dict[str, Any]
-AGAIN = Asked(session="s", again=True)
-FIRST = Asked(session="s", again=False)
+AGAIN = Asked(session_id="s", stop_hook_active=True)
+FIRST = Asked(session_id="s", stop_hook_active=False)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
@@ -86,9 +85,14 @@ def test_what_is_unmet_is_named_and_what_is_met_is_not() -> None:
     assert "tests pass" not in reason
 
 
-@pytest.mark.parametrize("status", ["paused", "completed", "cancelled", "Paused", " completed "])
-def test_a_loop_that_is_over_holds_nobody(status: str) -> None:
+@pytest.mark.parametrize("status", ["paused", "cancelled", "Paused", " cancelled "])
+def test_a_loop_that_is_over_holds_no_one(status: str) -> None:
     assert judged({**loop(tests=False), "status": status}, "").ok
+
+
+def test_a_completed_loop_is_over_only_if_its_criteria_say_so_too() -> None:
+    assert judged({**loop(tests=True), "status": "completed"}, "").ok
+    assert not judged({**loop(tests=False), "status": " Completed"}).ok
 
 
 @pytest.mark.parametrize("status", ["in_progress", "running", "", None, ["paused"], True])
@@ -139,9 +143,9 @@ def test_a_new_turn_counts_anew() -> None:
 
 
 def test_a_turn_that_pretends_to_be_new_does_not() -> None:
-    same = [Asked(session="s", again=False, prompt="p1")] * STUCK_AFTER
+    same = [Asked(session_id="s", stop_hook_active=False, prompt_id="p1")] * STUCK_AFTER
     assert evaluated([loop(tests=False)] * STUCK_AFTER, same)[-1].reason == "stuck"
-    other = [Asked(session="s", again=False, prompt=f"p{number}") for number in range(STUCK_AFTER)]
+    other = [Asked(session_id="s", stop_hook_active=False, prompt_id=f"p{number}") for number in range(STUCK_AFTER)]
     assert not evaluated([loop(tests=False)] * STUCK_AFTER, other)[-1].ok
 
 
@@ -166,7 +170,7 @@ def test_unmet_sets_that_change_for_ever_are_let_go_in_the_end() -> None:
     )
 )
 def test_no_session_is_held_for_good(stops: list[tuple[dict[str, Any], bool | None, str]]) -> None:
-    asked = [Asked(session="s", again=again, prompt=prompt) for _, again, prompt in stops]
+    asked = [Asked(session_id="s", stop_hook_active=again, prompt_id=prompt) for _, again, prompt in stops]
     assert any(verdict.ok for verdict in evaluated([loop(**status) for status, _, _ in stops], asked))
 
 
@@ -220,22 +224,25 @@ def test_a_marathons_session_is_told_once_and_never_again() -> None:
             {"hook_event_name": "Stop", "session_id": "s", "cwd": "/p", "prompt_id": "1", "stop_hook_active": True},
             Asked("Stop", "s", "/p", "1", True),
         ),
-        ({"last_assistant_message": "", "transcript_path": "/t"}, Asked(said="", transcript="/t")),
+        (
+            {"last_assistant_message": "", "transcript_path": "/t"},
+            Asked(last_assistant_message="", transcript_path="/t"),
+        ),
         ({"stop_hook_active": "false", "cwd": 7, "session_id": None, "last_assistant_message": ["x"]}, Asked()),
-        ({"session_id": "x" * 10_000}, Asked(session="x" * 200)),
+        ({"session_id": "x" * 999, "prompt_id": "y" * 999}, Asked(session_id="x" * 200, prompt_id="y" * 200)),
     ],
 )
 def test_the_input_is_read_as_far_as_it_can_be(fields: dict[str, Any], asked: Asked) -> None:
-    assert read_asked(json.dumps(fields).encode()) == asked
+    assert Asked.read(json.dumps(fields).encode()) == asked
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"null", b"{", b"\xff\xfe", b"[" * 100_000, b'{"a": ' + b"9" * 10_000])
 def test_garbage_is_no_input(data: bytes) -> None:
-    assert read_asked(data) is None
+    assert Asked.read(data) is None
 
 
 @thorough
 @given(st.binary() | JSON.map(lambda value: json.dumps(value).encode()))
 def test_any_input_is_read_without_failing(data: bytes) -> None:
-    asked = read_asked(data)
+    asked = Asked.read(data)
     assert asked is None or isinstance(asked, Asked)

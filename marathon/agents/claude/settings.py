@@ -1,23 +1,22 @@
-"""Claude Code's settings.json with our hooks in it: as text, everything else and its order kept."""
+"""Puts our hooks into the text of Claude Code's settings.json. Everything else in it stays, in its order."""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
-from collections.abc import Iterable
 from typing import Any
 
 EVENTS = {"Stop": "hook stop", "SessionStart": "hook session-start"}
-TIMEOUT = 30  # seconds; a tenth of one is what it takes
+TIMEOUT = 30  # seconds; a hook takes a tenth of one
 
 
 class SettingsUnexpected(ValueError):
-    """The settings are not of the form Claude Code reads; str() says what is wrong."""
+    """The settings do not have the form that Claude Code reads; str() says what is wrong."""
 
 
 def with_hooks(text: str, program: str) -> str:
-    """The settings with a hook of `program` (as a shell reads it) for each event; the same text if all are there."""
+    """The settings with a hook of `program` (quoted for a shell) for each event. The same text if nothing changes."""
     settings = _read(text) if text.strip() else {}
     hooks = settings.setdefault("hooks", {})
     if not isinstance(hooks, dict):
@@ -27,8 +26,8 @@ def with_hooks(text: str, program: str) -> str:
 
 
 def _add(hooks: dict[str, Any], event: str, program: str, words: str) -> bool:
-    """Put the command in, or mend its program where we had put it in before; False where all is as it should be."""
-    ours = [hook for hook in _commands(hooks.setdefault(event, []), event) if _is_ours(hook, words)]
+    """Add the command, or correct its program if we added it earlier. False if nothing changed."""
+    ours = [hook for hook in _hooks_of(hooks.setdefault(event, []), event) if _is_ours(hook.get("command"), words)]
     wanted = f"{program} {words}"
     if not ours:
         hooks[event].append({"hooks": [{"type": "command", "command": wanted, "timeout": TIMEOUT}]})
@@ -39,36 +38,34 @@ def _add(hooks: dict[str, Any], event: str, program: str, words: str) -> bool:
     return bool(stale)
 
 
-def _commands(groups: object, event: str) -> list[dict[str, Any]]:
+def _hooks_of(groups: object, event: str) -> list[dict[str, Any]]:
     if not isinstance(groups, list):
         raise SettingsUnexpected(f'"hooks.{event}" is not a list')
     found = []
     for group in groups:
         hooks = group.get("hooks") if isinstance(group, dict) else None
         if not isinstance(hooks, list) or not all(isinstance(hook, dict) for hook in hooks):
-            raise SettingsUnexpected(f'"hooks.{event}" holds something else than {{"hooks": [...]}}')
+            raise SettingsUnexpected(f'"hooks.{event}" holds something other than {{"hooks": [...]}}')
         found += hooks
     return found
 
 
-def _is_ours(hook: dict[str, Any], words: str) -> bool:
-    command = hook.get("command")
+def _is_ours(command: object, words: str) -> bool:
     return isinstance(command, str) and "marathon" in command and f" {words}" in command
 
 
 def _is_plain(command: str) -> bool:
-    """Nothing but the program and its words: what somebody built around it is theirs."""
+    """Only the program and its two words. A command with more around it belongs to the user."""
     try:
         program = shlex.split(command)[:-2]
     except ValueError:
         return False
-    by_module = program[-2:] == ["-m", "marathon"]
-    return by_module or (len(program) == 1 and program[0].rsplit("/", 1)[-1] == "pi-marathon")
+    return program[-2:] == ["-m", "marathon"] or [part.rsplit("/", 1)[-1] for part in program] == ["pi-marathon"]
 
 
 def _read(text: str) -> dict[str, Any]:
     try:
-        value = json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
+        value = json.loads(text, object_pairs_hook=_unique)
     except SettingsUnexpected:
         raise
     except (ValueError, RecursionError) as error:
@@ -78,17 +75,13 @@ def _read(text: str) -> dict[str, Any]:
     return value
 
 
-def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    seen: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in seen:
-            raise SettingsUnexpected(f'"{key[:60]}" is there twice')
-        seen[key] = value
-    return seen
-
-
-def _no_constant(name: str) -> Any:
-    raise SettingsUnexpected(f"{name} is not a JSON value")
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Writing the settings again would lose one of two values with the same name."""
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise SettingsUnexpected(f'"{name[:60]}" is there twice')
+    return dict(pairs)
 
 
 def _written(settings: dict[str, Any], before: str) -> str:
@@ -99,5 +92,5 @@ def _written(settings: dict[str, Any], before: str) -> str:
     except UnicodeEncodeError:
         text = json.dumps(settings, indent=2)
     except ValueError as error:
-        raise SettingsUnexpected("it holds a number that is too large") from error
+        raise SettingsUnexpected("it holds NaN or a number that is too large") from error
     return text + "\n"

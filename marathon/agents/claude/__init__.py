@@ -1,0 +1,1 @@
+"""Claude Code's hooks: what they are answered, and how they get into its settings."""

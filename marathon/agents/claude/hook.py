@@ -1,0 +1,158 @@
+"""What Claude Code's hooks are answered. Whatever cannot be read never holds a session.
+
+A loop goes on until every criterion is met and Claude says the word of completion. It is let go as stuck when the same
+criteria are unmet five times in a row, or after twenty holds (Claude Code itself gives up after eight).
+In a marathon the runner decides about the end. A session may stop once it has written STATE.json. If it has not, it is
+told so once.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from marathon.agents.claude.session_start import about_loop, about_marathon
+from marathon.agents.claude.state import State, as_object, criteria_of, find_place, is_over, joined, unmet_criteria
+from marathon.agents.claude.transcript import last_said, tail_of
+from marathon.core.text import COMPLETE_MARK, one_line
+
+STUCK_AFTER = 5
+LONGEST_ID = 200
+MOST_HOLDS = 20
+
+
+class Asked(NamedTuple):
+    """What Claude Code says on standard input, as far as it can be read."""
+
+    hook_event_name: str = ""
+    session_id: str = ""
+    cwd: str = ""
+    prompt_id: str = ""  # the human's message that Claude works on
+    stop_hook_active: bool | None = None  # Claude goes on only because a hook held it
+    last_assistant_message: str | None = None  # only newer versions say this
+    transcript_path: str = ""
+
+    @classmethod
+    def read(cls, data: bytes) -> Asked | None:
+        """A field of an unexpected type counts as not said."""
+        fields = as_object(data)
+        if fields is None:
+            return None
+        types = {name: bool if name == "stop_hook_active" else str for name in cls._fields}
+        asked = cls(**{name: fields[name] for name in types if isinstance(fields.get(name), types[name])})
+        return asked._replace(session_id=asked.session_id[:LONGEST_ID], prompt_id=asked.prompt_id[:LONGEST_ID])
+
+
+class Streak(NamedTuple):
+    """What is remembered of a session between two stops."""
+
+    unmet: str = ""  # a fingerprint of the unmet criteria
+    same: int = 0  # evaluations in a row with these criteria unmet
+    holds: int = 0  # since the session was last let go
+    prompt: str = ""
+
+    @classmethod
+    def read(cls, value: object) -> Streak:
+        """From a file that anyone can write."""
+        fields = value if isinstance(value, Mapping) else {}
+        usual = cls._field_defaults
+        streak = cls(**{name: fields[name] for name in usual if type(fields.get(name)) is type(usual[name])})
+        return streak if min(streak.same, streak.holds) >= 0 else cls()
+
+
+class Verdict(NamedTuple):
+    ok: bool
+    reason: str
+    tell: str = ""  # to the human
+    streak: Streak = Streak()  # to be remembered of the session from now on
+
+    def output(self) -> dict[str, Any]:
+        """{ok, reason} for other readers, beside Claude Code's own fields. It ignores fields that it does not know."""
+        held = {} if self.ok else {"decision": "block"}
+        told = {"systemMessage": one_line(self.tell, 6000)} if self.tell else {}
+        return {"ok": self.ok, **held, "reason": self.reason, **told}
+
+
+def reply(event: str, data: bytes, environ: Mapping[str, str]) -> dict[str, Any]:
+    """The answer to the hook of this event, whatever its input is."""
+    asked = Asked.read(data)
+    if event == "stop":
+        return (stop(asked, environ) if asked else Verdict(True, "the hook's input could not be read")).output()
+    news = session_start(asked, environ) if event == "session-start" and asked else ""
+    return {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": news}} if news else {}
+
+
+def session_start(asked: Asked, environ: Mapping[str, str]) -> str:
+    place = find_place(asked.cwd or ".", environ)
+    if place is None or asked.hook_event_name not in ("", "SessionStart"):
+        return ""
+    if place.marathon:
+        return about_marathon(place.state(), str(place.state_file.parent), environ.get("MARATHON_PHASE", ""))
+    return about_loop(place.state())
+
+
+def stop(asked: Asked, environ: Mapping[str, str]) -> Verdict:
+    """May this session stop?"""
+    place = find_place(asked.cwd or ".", environ)
+    if asked.hook_event_name not in ("", "Stop"):
+        return Verdict(True, "not the end of a session's turn")
+    if place is None:
+        return Verdict(True, "no active loop")
+    streak, state = Streak.read(place.recall(asked.session_id)), place.state()
+    if place.marathon:
+        verdict = judge_marathon(state, place.written(), asked, streak)
+    elif state is None:
+        told = f"pi-marathon: {place.state_file} is not a JSON object, so Claude was not held."
+        verdict = Verdict(True, "the state cannot be read", told)
+    else:
+        said = asked.last_assistant_message
+        said = last_said(tail_of(asked.transcript_path)) if said is None else said
+        verdict = judge_loop(state, said, asked, streak)
+    facts = verdict.streak._asdict() if verdict.streak != Streak() else None
+    kept = verdict.streak == streak or place.remember(asked.session_id, facts)
+    if verdict.ok or kept or asked.stop_hook_active is False:
+        return verdict
+    # Without memory the session could be held again and again. Only what is surely its first stop may hold it.
+    told = f"pi-marathon: {place.memory} cannot be written, so Claude was not held."
+    return Verdict(True, "let go: no memory of what was answered before", told)
+
+
+def judge_loop(state: State, said: str, asked: Asked, streak: Streak) -> Verdict:
+    """May a session stop in a project with .loop/state.json?"""
+    if is_over(state):
+        return Verdict(True, "the loop is over")
+    unmet = unmet_criteria(state)
+    if not criteria_of(state):
+        reason = "next: list the criteria in .loop/state.json, with a verdict for each in criteriaStatus"
+    elif unmet:
+        reason = f"unmet: {joined(unmet)}. Meet them, and set each true in criteriaStatus once it is verified"
+    elif COMPLETE_MARK not in said:
+        reason = f"next: all criteria are met; say {COMPLETE_MARK} if you are done"
+    else:
+        return Verdict(True, "complete")
+    mark = f"{zlib.crc32(json.dumps(sorted(unmet) or [reason]).encode()):08x}"
+    # A new turn starts the count again. Claude Code sometimes claims one in the middle of a turn; the prompt tells.
+    new_turn = asked.stop_hook_active is False and not (asked.prompt_id and asked.prompt_id == streak.prompt)
+    same = streak.same + 1 if mark == streak.unmet and not new_turn else 1
+    if same < STUCK_AFTER and streak.holds < MOST_HOLDS:
+        return Verdict(False, reason, streak=Streak(mark, same, streak.holds + 1, asked.prompt_id))
+    why = f"nothing new {same} times in a row" if same >= STUCK_AFTER else f"held {streak.holds} times"
+    left = f"unmet: {joined(unmet)}" if unmet else reason
+    return Verdict(True, "stuck", f"pi-marathon: the loop is stuck ({why}), so Claude may stop. Left: {left}.")
+
+
+def judge_marathon(state: State | None, written: bool, asked: Asked, streak: Streak) -> Verdict:
+    """May the session of a marathon stop? `written` says whether STATE.json is newer than the session's prompt."""
+    if state is None:
+        problem = "it cannot be read as a JSON object"
+    elif state.get("state") not in ("running", "paused", "completed"):
+        problem = "its state is none of running, paused, completed"
+    elif state["state"] == "running" and not written:
+        problem = "this session has not written it yet"
+    else:
+        return Verdict(True, "the runner decides", streak=streak)
+    if asked.stop_hook_active or streak.holds:
+        return Verdict(True, f"STATE.json: {problem}; that was said once", streak=streak)
+    return Verdict(False, f"next: write STATE.json as the prompt says; {problem}", streak=Streak(holds=1))
