@@ -66,7 +66,8 @@ def _is_needed(each: Field[Any]) -> bool:
 def _reader(hint: Any) -> Reader:
     origin, arguments = get_origin(hint), get_args(hint)
     if hasattr(hint, "__metadata__"):
-        return _checked(_reader(arguments[0]), hint.__metadata__)
+        # Only functions: other marks are for pydantic, which reads these fields elsewhere.
+        return _checked(_reader(arguments[0]), tuple(mark for mark in hint.__metadata__ if callable(mark)))
     if origin in (Union, types.UnionType):
         return _one_of(arguments)
     if origin is Literal:

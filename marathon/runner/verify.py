@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from marathon.core.criteria import CriteriaInvalid, Criterion, digest, read_criteria, said_in_full
+from marathon.core.criteria import CriteriaInvalid, Criterion, digest, read_criteria
 from marathon.core.events import Told
 from marathon.core.names import StateInvalid
 from marathon.core.records import Checked, CriteriaFound, Scored
-from marathon.core.score import score
 from marathon.core.steps import Verify
 from marathon.runner.checks import Checks
 from marathon.runner.journal import Ledger
@@ -42,16 +41,10 @@ class Verifier:
         self._seen = (files, self.ledger.progress.criteria, self.ledger.progress.scored)
 
     def _look_at_instructions(self) -> None:
-        """How closely a human looks: as chosen, or for a task that begins, by how much its instructions say."""
-        progress = self.ledger.progress
-        scored = progress.scored
-        if self.shape is not None:
-            if scored is None or scored.shape != self.shape:
-                self.ledger.record(Scored(shape=self.shape, chosen=True))
-        elif progress.iteration == 0 and not (scored and scored.chosen):
-            rated = score(said_in_full(*self.shop.task.criteria_texts()))
-            if scored is None or (scored.points, scored.missing) != (rated.total, rated.missing):
-                self.ledger.record(Scored(shape=rated.shape, points=rated.total, missing=rated.missing))
+        """How closely a human looks, as chosen."""
+        scored = self.ledger.progress.scored
+        if self.shape is not None and (scored is None or scored.shape != self.shape):
+            self.ledger.record(Scored(shape=self.shape, chosen=True))
 
     def _look_at_criteria(self) -> None:
         progress = self.ledger.progress
