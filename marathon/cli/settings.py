@@ -16,7 +16,7 @@ from marathon.store.places import config_folder
 class ProjectSettings(BaseModel):
     """What a repository may set for everyone who checks it out. What is not set is left to the options."""
 
-    model_config = ConfigDict(strict=True, extra="forbid")
+    model_config = ConfigDict(strict=True, extra="forbid", defer_build=True)
 
     agent: str = ""
     mode: Literal["tui", "stream"] = "tui"

@@ -128,7 +128,7 @@ def digest(criteria: Iterable[Criterion], project: str) -> str:
 class _Check(BaseModel):
     """One [[check]]."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     name: Name
     command: Command = ""
@@ -150,7 +150,7 @@ class _Check(BaseModel):
 class _Checks(BaseModel):
     """The whole file; each check is read on its own, so that a mistake can be named with it."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     parallel: StrictBool = False
     check: Annotated[list[Any], Field(default_factory=list)]

@@ -55,18 +55,19 @@ def advise(instructions: str) -> Advice:
     prose = [(number, block) for number, block in texts if block.kind != "code" and block.text[-1] not in ":："]
     goal = next((each for each in prose if _is_sentence(each[1])), None)
     others = [each for each in prose if each != goal]
-    # The last list is the criteria. What stands between it and the goal is a boundary: in a section of its own,
+    # The last list is the criteria. A boundary is what stands between the goal and that list, in a section of its own,
     # or where there are no sections, in a paragraph of its own.
+    divided = len({number for number, _ in texts}) > 1
     last_list = max((number for number, block in others if block.kind == "item"), default=len(found) + 1)
     criteria = [each for each in others if each[0] == last_list and each[1].kind == "item"]
-    own = 0 if len({number for number, _ in texts}) == 1 else 1
-    boundary = [block.text for number, block in others if goal and goal[0] + own <= number < last_list]
+    between = [each for each in others if goal and goal[0] < each[0] < last_list]
+    boundary = between if divided else [each for each in others if goal and each[1].kind == "paragraph"]
     commands = [*_commands(criteria, alone=True), *_commands(texts)]
-    end = [each for each in texts if each[0] == texts[-1][0] and (each[0] >= last_list or not own)]
+    end = [each for each in texts if each[0] == texts[-1][0] and (each[0] >= last_list or not divided)]
     signs = {
         "goal": [goal[1].text] if goal else [],
         "place": [place for place in _places(prose) if place not in commands],
-        "boundary": boundary[-1:],
+        "boundary": [block.text for _, block in boundary[-1:]],
         "criterion": [block.text for _, block in criteria],
         "command": commands,
         "end": [block.text for number, block in prose if number > last_list and _is_sentence(block)]

@@ -36,6 +36,10 @@ EXAMPLES: dict[str, tuple[str, set[str]]] = {
         "Please leave the PDF export alone. You are done when a colleague sees the umlauts in a spreadsheet.\n",
         {"goal", "boundary"},
     ),
+    "paragraphs and a list": (
+        "The export page loses umlauts.\n\nKeep the PDF export.\n\n- `pytest -q`\n- Umlauts are there.\n",
+        EVERYTHING - {"place"},
+    ),
     "one precise paragraph": (
         "Make `parse()` in src/dates.py accept ISO weeks; keep the public API; `pytest -q` must pass.",
         {"goal", "place", "command", "end"},
