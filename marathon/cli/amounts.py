@@ -1,4 +1,4 @@
-"""Budgets as they are typed: 10 is the whole of it, +10 is so much more than was used."""
+"""Budgets as they are typed: 10 is the total, +10 is that much more than was used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Amount(NamedTuple):
 
 
 class AmountType(click.ParamType[Amount]):
-    """Reads an amount; `read` gives None for what it cannot read."""
+    """Reads an amount; `read` returns None for what is no amount."""
 
     def __init__(self, name: str, read: Callable[[str], float | None], example: str) -> None:
         self.name = name
@@ -67,10 +67,10 @@ BUDGETS = {
 
 
 def usual_value(ctx: click.Context, name: str) -> float:
-    """What a budget would be without the command line: by environment, file or default. More only comes by typing."""
+    """A budget by environment, file or default, as if nothing was typed. `+10` is for the command line only."""
     option = next(each for each in ctx.command.params if each.name == name)
     known = (option.value_from_envvar(ctx), ctx.lookup_default(name), option.default)
     found = option.type.convert(next(value for value in known if value is not None), option, ctx)
     if found.added:
-        raise click.BadParameter(f"+{found.value:g} only means something on the command line.", ctx, option)
+        raise click.BadParameter(f"+{found.value:g} works only on the command line.", ctx, option)
     return float(found.value)

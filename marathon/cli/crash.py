@@ -1,4 +1,4 @@
-"""Keeps the details of an unexpected error in a private file instead of on the user's screen."""
+"""Keeps the details of an unexpected error in a private file, not on the screen."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import traceback
 
 
 def keep_traceback() -> str:
-    """The path of a file with the current traceback; a word if even that cannot be written."""
+    """Write the current traceback to a file and return its path, or say that it could not be written."""
     try:
         fd, path = tempfile.mkstemp(prefix="pi-marathon-", suffix=".log")
         with os.fdopen(fd, "w", encoding="utf-8") as file:
             traceback.print_exc(file=file)
     except OSError:
-        return "none could be written"
+        return "they could not be written"
     return path

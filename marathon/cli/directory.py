@@ -1,4 +1,4 @@
-"""The kind of argument a task directory is. On its own: `--help` needs it, and nothing else of what reads arguments."""
+"""The type of a task directory as an argument. It is a module of its own because `--help` loads it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class TaskDirectory(click.ParamType[str]):
-    """A path as typed; a shell completes it like one."""
+    """A path as typed; the shell completes directories."""
 
     name = "directory"
 

@@ -12,11 +12,13 @@ from marathon.core.validation import Invalid, read
 from marathon.errors import WrongUsage
 from marathon.store.places import config_folder
 
+_ALIASES = {"shape": "oversight"}  # the name in version 0.1
+
 
 class ProjectSettings(BaseModel):
     """What a repository may set for everyone who checks it out. What is not set is left to the options."""
 
-    model_config = ConfigDict(strict=True, extra="forbid")
+    model_config = ConfigDict(strict=True, extra="forbid", defer_build=True)
 
     agent: str = ""
     mode: Literal["tui", "stream"] = "tui"
@@ -38,7 +40,7 @@ class UserSettings(ProjectSettings):
     """What only the user may set."""
 
     auto_approve: bool = False
-    shape: Literal["tool", "colleague"] = "tool"
+    oversight: Literal["tool", "colleague"] = "tool"
 
 
 def load_settings(project: str) -> dict[str, Any]:
@@ -55,7 +57,7 @@ def _read(path: Path, kind: type[ProjectSettings]) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise WrongUsage(f"{path} cannot be read: {error}. Fix or remove it.") from error
     try:
-        settings = read(kind, {name.replace("-", "_"): value for name, value in raw.items()})
+        settings = read(kind, {_ALIASES.get(name, name.replace("-", "_")): value for name, value in raw.items()})
     except Invalid as error:
         known = ", ".join(sorted(kind.model_fields))
         raise WrongUsage(f"{path}: {error}. What can be set here: {known}.") from error

@@ -1,14 +1,14 @@
-"""What kind of error it is, and so what to do about it: try again, mend it, or ask for help."""
+"""What kind an error is, which decides what follows: try again, let the agent fix it, or ask a human."""
 
 from __future__ import annotations
 
 import re
 from typing import Literal
 
-# transient: the network, the clock; tried once more, then a human is asked
-# logic: a test or a linter fails; the agent mends it, and the breakers count
+# transient: the network or a time limit; tried once more, then a human is asked
+# logic: a test or a linter fails; the agent fixes it, and the breakers count
 # blocking: something is missing or forbidden; a human is asked at once
-# unknown: nobody can say; a human is asked
+# unknown: a human is asked
 Kind = Literal["transient", "logic", "blocking", "unknown"]
 
 _NOT_RUNNABLE = (126, 127)  # found but not allowed; not found
@@ -25,7 +25,7 @@ _TRANSIENT = re.compile(
 
 
 def kind_of_check(*, code: int | None, timed_out: bool, started: bool, output: str) -> Kind:
-    """Of a check that failed. What a test complains of, a missing module for instance, is the agent's to mend."""
+    """The kind of a failed check. What a test complains about, such as a missing module, is for the agent to fix."""
     if not started or code in _NOT_RUNNABLE:
         return "blocking"
     if timed_out or _TRANSIENT.search(output):
@@ -34,5 +34,5 @@ def kind_of_check(*, code: int | None, timed_out: bool, started: bool, output: s
 
 
 def is_blocking(code: int | None, last_words: str) -> bool:
-    """Whether a program that ended badly said that trying again cannot help."""
+    """Whether the last words of a failed program say that trying again cannot help."""
     return code in _NOT_RUNNABLE or bool(_BLOCKING.search(last_words))

@@ -1,141 +1,116 @@
-"""How well instructions are specified: five questions, 0 to 2 points each, with the reason for every point. Pure."""
+"""Advice on instructions by their form alone, so the same in every language: what is there, and what could be added.
+
+It judges nothing and stops no one. Whether the words make sense is for the agent to rate, who reads them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from marathon.core import topics, wording
+from marathon.core.sections import CODE_SPAN, Block, blocks, is_placeholder
 from marathon.core.text import one_line
-from marathon.core.topics import Text
 
-Shape = Literal["tool", "colleague", "clarify"]
-MEANING: dict[Shape, str] = {
-    "tool": "Clear enough for the agent to be left alone between the gates.",
-    "colleague": "Enough to begin, not enough to be left alone: a look after every session.",
-    "clarify": "Too little to begin with: say more first.",
+# Each sign, and what to add where it is not seen.
+SIGNS = {
+    "goal": "say in a sentence or two what will be different when it is done",
+    "place": "name the files or parts to work in, as `code` or as a path",
+    "boundary": "say in a paragraph or section of its own what must stay as it is",
+    "criterion": "list what must hold below `## Success Criteria`, or in checks.toml",
+    "command": "name a command that checks it, as `code`",
+    "end": "say last what must exist then, such as a file, or a command that passes",
 }
-BEST = 10
-LONGEST = 200_000  # characters; whoever has not said it by then does not say it
+LONGEST = 200_000  # characters that are read
+_SENTENCE = 15  # columns; less is a word or two
+_SHELLS = ("", "sh", "bash", "zsh", "fish", "shell", "console")
+_PROGRAM = re.compile(r"(?:[\w.~-]*/)*[a-z0-9][\w.+-]*")
+_NOT_A_COMMAND = re.compile(r"[\w.:]+\(.*|\S+ [=:({<+*].*|[A-Z]+ .*", re.S)
+_PATH = re.compile(r"[\w@~.-]*(?:/[\w@.-]+)*\w{2}\.[a-z]{1,5}|(?:\.{0,2}|~)/?[\w@.-]+/(?:[\w@.-]+/)*|[./~][\w@./-]+\w")
+_NAME = re.compile(r"[\w./~][\w./:~-]*(?:\(.*\))?")
+_EDGES = "`'\"*_,;:!?()[]{}<>"
+Numbered = Sequence[tuple[int, Block]]  # the number of a block's section, and the block
 
 
 @dataclass(frozen=True)
-class Point:
-    """One question with its points, why, and what would earn the rest."""
+class Advice:
+    """For each sign what was found ("" where nothing was), and what a template left in the text."""
 
-    question: str
-    points: int
-    reason: str
-    missing: str = ""
+    signs: dict[str, str]
+    placeholders: tuple[str, ...]
 
-
-@dataclass(frozen=True)
-class Score:
-    points: tuple[Point, ...]
-
-    @property
-    def total(self) -> int:
-        return sum(point.points for point in self.points)
-
-    @property
-    def shape(self) -> Shape:
-        """tool: clear enough to be left alone; colleague: a look after each session; clarify: ask first."""
-        return "tool" if self.total >= 8 else "colleague" if self.total >= 5 else "clarify"
-
-    @property
-    def missing(self) -> list[str]:
-        """What to add, the worst first."""
-        return [f"{point.question}: {point.missing}" for point in self.worst_first if point.missing]
-
-    @property
-    def worst_first(self) -> list[Point]:
-        return sorted(self.points, key=lambda point: point.points)
+    def lines(self) -> list[str]:
+        """A line for each sign, then the placeholders; as it is shown."""
+        found = [f"  {'✓' if text else '+'} {sign:10} {text or SIGNS[sign]}" for sign, text in self.signs.items()]
+        return [*found, *(f"  + still a placeholder: {each}" for each in self.placeholders)]
 
 
-def score(instructions: str) -> Score:
-    """Rates a text; deterministic, and always with a reason."""
-    text = topics.read(instructions[:LONGEST])
-    return Score(tuple(rate(text) for rate in _QUESTIONS))
+def advise(instructions: str) -> Advice:
+    """What the form of a text shows: the same text gets the same advice, and so does its translation."""
+    found = list(blocks(instructions[:LONGEST]))
+    sections = itertools.accumulate(block.kind == "heading" for block in found)
+    numbered = list(zip(sections, found, strict=True))
+    texts = [(number, block) for number, block in numbered if block.kind in ("paragraph", "item", "code")]
+    prose = [(number, block) for number, block in texts if block.kind != "code" and block.text[-1] not in ":："]
+    goal = next((each for each in prose if _is_sentence(each[1])), None)
+    others = [each for each in prose if each != goal]
+    # The last list is the criteria. A boundary is what stands between the goal and that list, in a section of its own,
+    # or where there are no sections, in a paragraph of its own.
+    divided = len({number for number, _ in texts}) > 1
+    last_list = max((number for number, block in others if block.kind == "item"), default=len(found) + 1)
+    criteria = [each for each in others if each[0] == last_list and each[1].kind == "item"]
+    between = [each for each in others if goal and goal[0] < each[0] < last_list]
+    boundary = between if divided else [each for each in others if goal and each[1].kind == "paragraph"]
+    commands = [*_commands(criteria, alone=True), *_commands(texts)]
+    end = [each for each in texts if each[0] == texts[-1][0] and (each[0] >= last_list or not divided)]
+    signs = {
+        "goal": [goal[1].text] if goal else [],
+        "place": [place for place in _places(prose) if place not in commands],
+        "boundary": [block.text for _, block in boundary[-1:]],
+        "criterion": [block.text for _, block in criteria],
+        "command": commands,
+        "end": [block.text for number, block in prose if number > last_list and _is_sentence(block)]
+        + [*_commands(end, alone=True), *_places(end)],
+    }
+    first = {sign: one_line(seen[0], 70) if seen else "" for sign, seen in signs.items()}
+    return Advice(first, tuple(_placeholders(numbered, {number for number, _ in texts})))
 
 
-def _outcome(text: Text) -> Point:
-    body = text.about(topics.OUTCOME) or (text.intro if wording.words(text.intro) > 3 else text.rest)
-    length, concrete, vague = wording.words(body), wording.is_concrete(body), wording.is_vague(body)
-    missing = "say what a user can do or see afterwards that is not so today."
-    if length < 4 or (vague and not concrete and length < 10):
-        return Point("Outcome", 0, "nothing says what will be different afterwards", missing)
-    if vague:
-        return Point("Outcome", 1, "there is a goal, but its words could mean anything", missing)
-    if length < (6 if concrete else 10):
-        return Point("Outcome", 1, "there is a goal, but a very short one", missing)
-    return Point("Outcome", 2, "it says what will be different")
+def _is_sentence(block: Block) -> bool:
+    """Characters that are written without spaces say twice as much."""
+    return len(block.text) + sum(letter > "\u2e7f" for letter in block.text) >= _SENTENCE
 
 
-def _scope(text: Text) -> Point:
-    whole = "\n".join(text.statements)
-    section = text.about(topics.SCOPE)
-    named = wording.places(section or whole)
-    bounded = wording.is_bounded(section or whole) or wording.is_bounded(text.headings(topics.SCOPE))
-    where = f"it says where to work ({one_line(named[0], 40)})" if named else "it says where to work"
-    if wording.words(section) and (named or bounded or wording.words(section) >= 8):
-        return Point("Scope", 2, where + (" and what stays out" if bounded else ""))
-    if named and bounded:
-        return Point("Scope", 2, f"{where} and sets a boundary")
-    if named:
-        return Point("Scope", 1, f"{where}, but not what stays out", "say what is not to be touched.")
-    if bounded:
-        return Point("Scope", 1, "it sets a boundary, but names no place", "name the files or parts to work in.")
-    missing = "name the files or parts to work in, and what stays out."
-    if wording.words(section):
-        return Point("Scope", 1, "there is a scope, but it names neither a place nor a boundary", missing)
-    return Point("Scope", 0, "nothing says where to work", missing)
+def _placeholders(numbered: Numbered, written: set[int]) -> Iterator[str]:
+    """Titles and words of the template, and its comments where nothing else was written below the heading."""
+    for number, block in numbered:
+        beside_text = block.text.startswith("<!--") and number in written
+        if (block.kind == "placeholder" or is_placeholder(block.text)) and not beside_text:
+            yield one_line(block.text.removeprefix("<!--").removesuffix("-->"), 90)
 
 
-def _constraints(text: Text) -> Point:
-    section = text.about(topics.CONSTRAINTS)
-    checks = set(topics.statements(text.about(topics.SUCCESS)))
-    limiting = [one for one in text.statements if one not in checks and wording.limits(one)]
-    missing = "say what must stay as it is, what is not allowed, or that there are none."
-    if section and wording.says_none(section):
-        return Point("Constraints", 2, "it says there are none")
-    if wording.words(section) >= 3 and not wording.is_vague(section):
-        return Point("Constraints", 2, "they are stated")
-    if len(limiting) > 1:
-        return Point("Constraints", 2, f"{len(limiting)} sentences set limits")
-    if limiting or section:
-        return Point("Constraints", 1, "a limit is mentioned in passing", missing)
-    return Point("Constraints", 0, "no limits are stated", missing)
+def _commands(found: Numbered, *, alone: bool = False) -> Iterator[str]:
+    """Code that looks like something to run; with `alone`, a single word where a text begins with it counts too."""
+    for _, block in found:
+        if block.kind == "code" and block.language in _SHELLS and _is_command(block.text):
+            yield block.text
+        for span in CODE_SPAN.finditer(block.text) if block.kind != "code" else ():
+            code = " ".join(span["code"].split())
+            if _is_command(code) and (" " in code or code.startswith("./") or (alone and not span.start())):
+                yield code
 
 
-def _success(text: Text) -> Point:
-    listed = topics.statements(text.about(topics.SUCCESS))
-    clear = [one for one in listed if wording.words(one) >= 4 and not wording.is_vague(one)]
-    missing = "name a command that must pass, or something one can count or see."
-    if any(wording.is_checkable(one) and not wording.is_vague(one) for one in listed) or len(clear) > 1:
-        return Point("Success", 2, "there is something that can be checked")
-    if listed:
-        return Point("Success", 1, "there are criteria, but none that can be checked", missing)
-    if any(wording.must_hold(one) for one in text.statements):
-        return Point("Success", 2, "it names something that has to hold")
-    if any(wording.hints_at_a_check(one) for one in text.statements):
-        return Point("Success", 1, "a behaviour is named, but no way to check it", missing)
-    return Point("Success", 0, "nothing says how to tell success", missing)
+def _is_command(code: str) -> bool:
+    is_path = " " not in code and not code.startswith("./") and _PATH.fullmatch(code)
+    program = code.removeprefix("$ ").split(" ")[0]
+    return bool(_PROGRAM.fullmatch(program)) and not _NOT_A_COMMAND.fullmatch(code) and not is_path
 
 
-def _done(text: Text) -> Point:
-    ending = [one for one in text.statements if wording.ends(one)]
-    listed = [one for one in topics.statements(text.about(topics.SUCCESS)) if not wording.is_vague(one)]
-    missing = "say what must exist at the end: a file, a commit, a list of criteria that all hold."
-    if wording.words(text.about(topics.DONE)) >= 3 or any(wording.is_checkable(one) for one in ending):
-        return Point("Done", 2, "it says what there must be at the end")
-    if any(wording.commands(one) for one in listed) or len(listed) > 2:
-        return Point("Done", 2, "it is done when all the criteria hold")
-    if ending or any(wording.words(one) > 2 for one in listed):
-        return Point("Done", 1, "an end is hinted at", missing)
-    if any(wording.must_hold(one) or wording.tests(one) for one in text.statements):
-        return Point("Done", 1, "what has to hold may be the end", missing)
-    return Point("Done", 0, "nothing says when to stop", missing)
-
-
-_QUESTIONS: tuple[Callable[[Text], Point], ...] = (_outcome, _scope, _constraints, _success, _done)
+def _places(found: Numbered) -> Iterator[str]:
+    """Paths first, then other names of code."""
+    texts = [block.text for _, block in found if block.kind != "code"]
+    words = (word.strip(_EDGES).rstrip(".") for text in texts for word in text.split())
+    yield from filter(_PATH.fullmatch, words)
+    spans = (span["code"].strip() for text in texts for span in CODE_SPAN.finditer(text))
+    yield from filter(_NAME.fullmatch, spans)

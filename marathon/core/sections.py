@@ -1,159 +1,154 @@
-"""Markdown by its headings, lists and check boxes: enough to read what people write into instructions and plans.
+"""Markdown by its headings, lists and check boxes: what people write into instructions and plans.
 
-Comments and placeholders (`<!-- a hint -->`, `<what to do>`, TBD) are not what somebody wrote, so nobody sees them.
+Comments and placeholders (`<!-- a hint -->`, `<what to do>`, TBD) come from a template, so they are kept apart.
 """
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock
+    from markdown_it.token import Token
 
 _NEWLINE = re.compile(r"\r\n?|\n")
-_MARKERS = r"(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)"
-_ITEM = re.compile(rf"([ \t]*){_MARKERS}+(?:\[[ xX]\][ \t]+)?(.*)")
-_BOX = re.compile(rf"[ \t]*{_MARKERS}+\[([ xX])\][ \t]+\S")
-_FENCE = re.compile(rf"[ \t]*{_MARKERS}*(`{{3,}}|~{{3,}})(.*)")
-_COMMENT = re.compile(r"[ \t]*<!--")
-_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]|$)")
+_BOX = re.compile(r"\[[ xX]\](?:[ \t]+|$)")
+_BOX_LINE = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)+\[([ xX])\][ \t]+\S")
+CODE_SPAN = re.compile(r"(?<!`)(?P<ticks>`+)(?!`)(?P<code>.*?)(?<!`)(?P=ticks)(?!`)", re.S)
+# Code may hold what looks like a comment. A comment that is a block of its own may never be closed.
+_CODE_OR_COMMENT = re.compile(f"{CODE_SPAN.pattern}|<!--(?:(?!<!--).)*?-->", re.S)
+_BLOCK_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.S)
 _DECORATION = re.compile(r"[^\w(]*(?:\d{1,3}[.)])?[^\w(]*")
-_PLACEHOLDER = re.compile(
-    r"<[^<>\s]+\s[^<>]*>|<!--.*-->|(?:tbd|todo|fixme|xxx|title of the task|\.\.\.|…|\?+)\W*", re.I
-)
+_PLACEHOLDER = re.compile(r"<[^<>\s]+\s[^<>]*>|(?:tbd|todo|fixme|xxx|title of the task|\.\.\.|…|\?+)\W*", re.I)
 
 
 class Block(NamedTuple):
-    """A heading, a list's item, a paragraph or quotation on one line, or one line of fenced code."""
+    """A heading, an item of a list, a paragraph, a line of code, or what a template left there."""
 
-    kind: Literal["heading", "item", "paragraph", "quotation", "code"]
+    kind: Literal["heading", "item", "paragraph", "code", "placeholder"]
     text: str
-    indent: int = 0
+    level: int = 0  # of the heading, or of the list in other lists
+    language: str = ""  # of code
 
 
-def sections(text: str) -> dict[str, str]:
-    """Heading (small letters, undecorated) to body, with what stands below its subheadings too.
+def blocks(text: str) -> Iterator[Block]:
+    """What a text consists of, in order; each on one line. Items are not looked for in quotations."""
+    lists = quotes = heading = 0
+    new_item = False
+    for token in _parser().parse(text):
+        if token.type.startswith(("bullet_list_", "ordered_list_")):
+            lists += token.nesting
+        elif token.type in ("blockquote_open", "blockquote_close"):
+            quotes += token.nesting
+            new_item = False
+        elif token.type in ("list_item_open", "list_item_close"):
+            new_item = token.nesting == 1 and not quotes
+        elif token.type == "heading_open":
+            heading = int(token.tag[1]) if token.level == 0 else 0
+        elif token.type == "inline" and heading:
+            yield Block("heading", _heading_words(token.content), heading)
+            heading = 0
+        elif token.type in ("fence", "code_block"):
+            lines = filter(None, map(str.strip, token.content.splitlines()))
+            yield from (Block("code", line, language=token.info.strip().lower()) for line in lines)
+            new_item = False
+        elif token.type in ("inline", "html_block"):
+            yield from _said(token, "item" if new_item else "paragraph", lists)
+            new_item = False
+
+
+def sections(text: str) -> dict[str, list[Block]]:
+    """Heading (small letters, undecorated) to what stands below it, below its subheadings too.
 
     What comes before the first heading is under ''; a title is no heading.
     """
-    found: dict[str, list[str]] = {"": []}
+    all_blocks = list(blocks(text))
+    found: dict[str, list[Block]] = {"": []}
     inside: list[tuple[int, str]] = []
-    titled = bool(title(text))
-    for line, fenced in _visible(text):
-        heading = None if fenced else _heading(line)
-        if heading and heading[0] == 1 and titled:
-            titled = False
-        elif heading:
-            level, name = heading
-            inside = [outer for outer in inside if outer[0] < level]
-            for _, outer in inside:
-                found[outer].append("")
-            inside.append((level, name.lower()))
-            found.setdefault(name.lower(), [])
-        else:
-            kept = line if fenced or not is_placeholder(line) else ""
+    for number, block in enumerate(all_blocks):
+        if block.kind != "heading":
             for name in {name for _, name in inside} or {""}:
-                found[name].append(kept)
-    return {name: "\n".join(lines).strip("\n") for name, lines in found.items()}
+                found[name].append(block)
+        elif number or not title(all_blocks):
+            inside = [*(outer for outer in inside if outer[0] < block.level), (block.level, block.text.lower())]
+            found.setdefault(block.text.lower(), [])
+    return found
 
 
-def title(text: str) -> str:
+def title(found: list[Block]) -> str:
     """The first-level heading a text begins with, if it is the only one of its level."""
-    written = [(line, fenced) for line, fenced in _visible(text) if line.strip()]
-    levels = [heading[0] for line, fenced in written if not fenced and (heading := _heading(line))]
-    first = _heading(written[0][0]) if written else None
-    return first[1] if first and first[0] == 1 and levels.count(1) == 1 else ""
+    first_level = [block for block in found if block.kind == "heading" and block.level == 1]
+    return first_level[0].text if first_level == found[:1] else ""
 
 
-def items(body: str) -> list[str]:
-    """The items of the lists in a text, nested ones too, without their boxes; those that only announce others not."""
-    blocks = [block for block in blocks_of(body) if block.kind == "item"]
-    follower = [*blocks[1:], Block("item", "")]
-    return [
-        block.text
-        for block, after in zip(blocks, follower, strict=False)
-        if block.text and not (block.text.endswith(":") and after.indent > block.indent)
-    ]
-
-
-def is_placeholder(line: str) -> bool:
-    """What a template says, not a human."""
-    item = _ITEM.match(line)
-    return bool(_PLACEHOLDER.fullmatch((item[2] if item else line).strip(" \t*_")))
+def items(found: Iterable[Block]) -> list[str]:
+    """The items of lists, nested ones too, but not those that only announce the ones below them."""
+    listed = [block for block in found if block.kind == "item"]
+    levels = [*(item.level for item in listed[1:]), 0]
+    pairs = zip(listed, levels, strict=False)
+    return [item.text for item, next_level in pairs if not (item.text.endswith(":") and next_level > item.level)]
 
 
 def boxes(text: str) -> tuple[int, int]:
-    """How many check boxes are ticked, and how many there are; those in quotations and code do not count."""
-    marks = [box[1] for line, fenced in _visible(text) if not fenced and (box := _BOX.match(line))]
-    return sum(mark != " " for mark in marks), len(marks)
+    """How many check boxes are ticked, and how many there are; those in quotations and fenced code do not count."""
+    lines = _NEWLINE.split(text)
+    # People and agents indent lists as they like; that does not turn a step into code.
+    for token in _parser(indented_code=False).parse(text):
+        if token.type in ("fence", "html_block", "blockquote_open") and token.map:
+            lines[slice(*token.map)] = [""] * (token.map[1] - token.map[0])
+    marks = [box[1] for line in lines if (box := _BOX_LINE.match(line))]
+    return len(marks) - marks.count(" "), len(marks)
 
 
-def blocks_of(text: str) -> list[Block]:
-    """What a text consists of, in order; lines that belong together are joined."""
-    found: list[tuple[Block, list[str]]] = []
-    continuing = False
-    for line, fenced in _visible(text):
-        begun = _block(line, fenced)
-        if begun and continuing and begun.kind in ("paragraph", found[-1][0].kind) and begun.kind != "item":
-            found[-1][1].append(begun.text)
-        elif begun:
-            found.append((begun, [begun.text]))
-        continuing = bool(begun) and found[-1][0].kind not in ("heading", "code")
-    return [block._replace(text=" ".join(parts).strip()) for block, parts in found if any(parts)]
+def is_placeholder(line: str) -> bool:
+    return bool(_PLACEHOLDER.fullmatch(line.strip(" \t*_")))
 
 
-def _block(line: str, fenced: bool) -> Block | None:
-    """The block that begins with this line, if any does; a paragraph may only go on."""
-    if fenced:
-        return None if _FENCE.match(line) else Block("code", line.strip())
-    if not set(line) - set("-*_= \t"):
-        return None
-    if heading := _heading(line):
-        return Block("heading", heading[1])
-    words = "" if is_placeholder(line) else line.lstrip("> \t").rstrip()
-    if item := _ITEM.match(line):
-        return Block("item", words and item[2].strip(), len(item[1].expandtabs(4)))
-    return Block("quotation" if line.lstrip().startswith(">") else "paragraph", words)
+def _said(token: Token, kind: Literal["item", "paragraph"], level: int) -> Iterator[Block]:
+    """One block with everything a human wrote, and one for each placeholder between."""
+    box = _BOX.match(token.content) if kind == "item" else None
+    content = token.content[box.end() :] if box else token.content
+    comments: list[str] = []
+
+    def without_comment(found: re.Match[str]) -> str:
+        if found[0].startswith("`"):
+            return found[0]
+        comments.append(found[0])
+        return ""
+
+    if token.type == "html_block":
+        content = _BLOCK_COMMENT.sub(without_comment, content)
+    elif "-->" in content:
+        content = _CODE_OR_COMMENT.sub(without_comment, content)
+    lines = [line.strip() for line in content.splitlines()]
+    written = " ".join(line for line in lines if line and not is_placeholder(line))
+    if written:
+        yield Block(kind, written, level)
+    yield from (Block("placeholder", hint) for hint in [*comments, *filter(is_placeholder, lines)])
 
 
-def _visible(text: str) -> Iterator[tuple[str, bool]]:
-    """Every line that is no comment, and whether it is part of fenced code (its fences are)."""
-    fence, commented = "", False
-    for line in _NEWLINE.split(text):
-        shown = line
-        if not fence:
-            shown, commented = _without_comments(line, commented)
-        mark = None if fence else _FENCE.match(shown)
-        if fence:
-            yield shown, True
-            bare = shown.strip(" \t")
-            if len(bare) >= len(fence) and not bare.strip(fence[0]):
-                fence = ""
-        elif mark and (mark[1][0] == "~" or "`" not in mark[2]):
-            fence = mark[1]
-            yield shown, True
-        else:
-            yield shown, False
-
-
-def _without_comments(line: str, commented: bool) -> tuple[str, bool]:
-    """The line after the comments it begins with, and whether the last one goes on below."""
-    if not commented and "<!--" not in line:
-        return line, False
-    place = 0
-    while commented or _COMMENT.match(line, place):
-        end = line.find("-->", place)
-        if end < 0:
-            return "", True
-        place, commented = end + len("-->"), False
-    return line[place:], False
-
-
-def _heading(line: str) -> tuple[int, str] | None:
-    """The level and the words of a heading, without the numbers, signs and marks around them."""
-    mark = _HEADING.match(line) if "#" in line else None
-    if not mark:
-        return None
-    words = line[mark.end() :].strip()
+def _heading_words(content: str) -> str:
+    """The words of a heading, without the numbers, signs and marks around them."""
+    words = content.strip()
     start = _DECORATION.match(words)
-    bare = words[start.end() if start else 0 :].rstrip("#*_:. \t")
-    return len(mark[1]), bare or words
+    return words[start.end() if start else 0 :].rstrip("#*_:. \t") or words
+
+
+@functools.cache
+def _parser(indented_code: bool = True) -> MarkdownIt:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_block import html_block
+
+    def comment(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+        """Of HTML only comments are blocks: `<which files>` must not hide the lines below it."""
+        begins = state.src.startswith("<!--", state.bMarks[start] + state.tShift[start])
+        return begins and html_block(state, start, end, silent)
+
+    # Only blocks are read: what stands inside a line, or looks like the target of a link, stays as it was written.
+    parser = MarkdownIt("commonmark").disable(["inline", "reference"])
+    parser.block.ruler.at("html_block", comment, {"alt": ["paragraph", "reference", "blockquote"]})
+    return parser if indented_code else parser.disable("code")

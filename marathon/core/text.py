@@ -1,11 +1,11 @@
-"""Makes text that an agent or a repository wrote safe to show, and human durations readable."""
+"""Makes text of agents and repositories safe to show, and numbers readable."""
 
 from __future__ import annotations
 
 import re
 
 COMPLETE_MARK = "<loop-complete>"
-# CSI, OSC/DCS/APC/PM/SOS strings, and two-character escapes; what is left of a broken one falls to _CONTROL.
+# CSI, OSC/DCS/APC/PM/SOS strings, and two-character escapes; _CONTROL removes what is left of a broken one.
 _ESCAPE = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?|\x1b[ -/]*[0-~]|\x9b[0-?]*[ -/]*[@-~]"
 )
@@ -17,7 +17,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def clean(text: str) -> str:
-    """The text without anything a terminal would act on."""
+    """The text without anything that a terminal would act on."""
     return _CONTROL.sub("", _ESCAPE.sub("", text.replace("\r\n", "\n")))
 
 
@@ -28,7 +28,7 @@ def one_line(text: str, width: int = 200) -> str:
 
 
 def duration(seconds: float) -> str:
-    """45s, 3m 05s, 2h 07m: what a person would say."""
+    """Seconds as a person would say them, such as 45s, 3m 05s, 2h 07m."""
     whole = max(0, round(seconds))
     if whole < 60:
         return f"{whole}s"
@@ -38,28 +38,28 @@ def duration(seconds: float) -> str:
 
 
 def seconds_in(text: str) -> float | None:
-    """90, 90s, 5m, 2h, 1d, 1.5h as seconds; None for what is no duration."""
+    """Read 90, 90s, 5m, 2h, 1d or 1.5h as seconds; None if the text is not a duration."""
     match = _DURATION.fullmatch(text.strip())
     return float(match[1]) * _UNITS[match[2] or "s"] if match else None
 
 
 def amount(tokens: int) -> str:
-    """950, 12.4k, 3.1M tokens."""
+    """A number of tokens as 950, 12.4k or 3.1M."""
     if tokens < 1000:
         return str(tokens)
     return f"{tokens / 1000:.1f}k" if tokens < 1_000_000 else f"{tokens / 1_000_000:.1f}M"
 
 
 def says_complete(message: str) -> bool:
-    """Whether an agent's last message says that all is done: the mark, on a line of its own."""
+    """Whether an agent's last message has the mark of completion on a line of its own."""
     return any(line.strip() == COMPLETE_MARK for line in message.splitlines())
 
 
 def steps_line(steps: tuple[int, int] | None) -> str:
-    """7/9 steps, of a plan that has boxes to tick."""
+    """Such as 7/9 steps; nothing for a plan without check boxes."""
     return f"{steps[0]}/{steps[1]} steps" if steps and steps[1] else ""
 
 
 def quoted(text: str) -> str:
-    """The text as a Markdown quotation, so that nothing in it can pass for a heading of ours."""
+    """The text as a Markdown quotation, so that no line of it looks like our own heading."""
     return "\n".join(f"> {line}".rstrip() for line in text.strip("\n").splitlines())

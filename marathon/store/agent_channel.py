@@ -1,4 +1,4 @@
-"""The runner state file: the mailbox between the runner and whatever runs inside the agent's session."""
+"""The runner state file: how the runner and what runs inside the agent's session talk to each other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 from marathon.errors import WrongUsage
 from marathon.store.files import disk_errors, make_private_directory, read_regular, write_atomic
@@ -17,6 +19,31 @@ from marathon.store.files import disk_errors, make_private_directory, read_regul
 MAX_BYTES = 4 * 1024 * 1024
 STALE_AFTER = 24 * 3600.0
 _RUNNER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+
+
+def _or_none(value: object, read: ValidatorFunctionWrapHandler) -> object:
+    try:
+        return read(value)
+    except ValidationError:
+        return None
+
+
+_Lenient = WrapValidator(_or_none)
+
+
+class _Fields(BaseModel):
+    """The fields the runner acts on. One that makes no sense counts as empty; all others are kept as they are."""
+
+    model_config = ConfigDict(strict=True, extra="allow", defer_build=True)
+
+    pid: Annotated[int | None, Field(gt=0, lt=2**31), _Lenient] = None
+    run: Annotated[int | None, _Lenient] = None
+    iteration: Annotated[int | None, _Lenient] = None
+    taskDir: Annotated[str | None, _Lenient] = None
+    waitSeconds: Annotated[float | None, Field(gt=0, allow_inf_nan=False), _Lenient] = None
+    waitReason: Annotated[str | None, _Lenient] = None
+    feedbackQuestion: Annotated[str | None, _Lenient] = None
+    sessionEnded: Annotated[bool | None, _Lenient] = None
 
 
 class AgentChannel:
@@ -29,12 +56,12 @@ class AgentChannel:
         self.path = folder / f"{runner}.json"
 
     def read(self) -> dict[str, Any]:
-        """What is in it; an unreadable one is an empty one."""
+        """What is in the file; one that cannot be read counts as empty."""
         try:
-            value = json.loads(read_regular(self.path, MAX_BYTES) or b"{}")
+            fields = _Fields.model_validate(json.loads(read_regular(self.path, MAX_BYTES) or b"{}"))
         except (OSError, ValueError, RecursionError):
             return {}
-        return value if isinstance(value, dict) else {}
+        return fields.model_dump(exclude_unset=True)
 
     def write(self, fields: dict[str, Any]) -> None:
         make_private_directory(self.folder)
@@ -55,30 +82,21 @@ def _bytes(fields: dict[str, Any]) -> bytes:
 
 
 def sweep(folder: Path, now: float) -> None:
-    """Remove the files of runners that died a while ago; the task's next runner reads a fresh one before it goes."""
+    """Remove the files of runners that died long ago. A younger one may still be read by the task's next runner."""
+    import psutil
+
     with contextlib.suppress(OSError):
         for path in folder.glob("*.json"):
             if now - path.stat().st_mtime < STALE_AFTER or not _RUNNER_ID.fullmatch(path.stem):
                 continue
-            if not _alive(AgentChannel(folder, path.stem).read().get("pid")):
+            pid = AgentChannel(folder, path.stem).read().get("pid")
+            if pid is None or not psutil.pid_exists(pid):
                 path.unlink(missing_ok=True)
 
 
 def channel_of(folder: Path, runner: str) -> AgentChannel | None:
-    """The mailbox of an earlier runner, by what a file says its id was."""
+    """The channel of an earlier runner, by the id that a file gives; None if it is no id."""
     return AgentChannel(folder, runner) if _RUNNER_ID.fullmatch(runner) else None
-
-
-def _alive(pid: object) -> bool:
-    if not isinstance(pid, int) or isinstance(pid, bool) or pid <= 0:
-        return False
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 @contextlib.contextmanager

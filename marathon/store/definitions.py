@@ -1,4 +1,4 @@
-"""Finds workflow definitions: the project's win over the user's, those over the built-in ones, by key."""
+"""Finds workflow definitions. By key, the project's win over the user's, and those over the built-in ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_BYTES = 1024 * 1024
 
 
 class Library(NamedTuple):
-    """What was found: usable workflows, refused ones with the reason, and where each key came from."""
+    """The usable workflows, the refused ones with the reason, and where each key came from."""
 
     workflows: dict[str, Workflow]
     refused: dict[str, str]
@@ -57,7 +57,7 @@ def _read(file: Path, folder: Path) -> dict[str, Any]:
 
 
 def _with_briefs(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Phases may keep their brief in a file of the workflow's own folder (brief_file)."""
+    """The definition with the briefs that phases keep in files of the workflow's own folder (brief_file)."""
     phases = raw.get("phases")
     if not isinstance(phases, list):
         return raw
@@ -78,5 +78,5 @@ def _with_brief(phase: Any, folder: Path) -> Any:
 
 
 def _lies_in(file: Path, folder: Path) -> bool:
-    """Also behind all its links; one that leads in a circle leads nowhere else."""
+    """Whether a file lies in a folder, with all links followed."""
     return Path(os.path.realpath(file)).is_relative_to(os.path.realpath(folder))

@@ -10,6 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from pydantic import StrictBool
+from pydantic_core import from_json
+
+from marathon.core.validation import read
 from marathon.store.files import make_private_directory, read_regular, write_atomic
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -27,8 +31,8 @@ class Message:
     to: str = ""
     choice: str = ""
     phase: str | None = None
-    now: bool = False
-    later: bool = False  # steering for the next session, not for the one that runs
+    now: StrictBool = False
+    later: StrictBool = False  # steering for the next session, not for the one that runs
 
 
 class Inbox:
@@ -46,7 +50,7 @@ class Inbox:
         now: bool = False,
         later: bool = False,
     ) -> str:
-        """Store a message durably; names sort in the order they were sent."""
+        """Store a message durably and return its id; ids sort in the order of sending."""
         make_private_directory(self.folder)
         name = f"{time.time_ns():020d}-{secrets.token_hex(4)}.json"
         body = {"kind": kind, "text": text, "to": to, "choice": choice, "phase": phase, "now": now, "later": later}
@@ -54,17 +58,17 @@ class Inbox:
         return name
 
     def stamp(self) -> int:
-        """Changes whenever a message comes or goes; -1 where there is no inbox yet."""
+        """A number that changes whenever a message comes or goes; -1 where there is no inbox yet."""
         try:
             changed = os.stat(self.folder).st_mtime_ns
         except FileNotFoundError:
             return -1
-        # A file system's clock is coarse: the next message may bear the same time, so one this fresh says nothing yet.
+        # A file system's clock is coarse: the next message may get the same time, so a fresh time tells nothing yet.
         now = time.time_ns()
         return now if now - changed < CLOCK_GRAIN else changed
 
     def messages(self) -> list[Message]:
-        """What is there, oldest first; files that are no messages are left alone."""
+        """All messages, the oldest first; files that are not messages are left alone."""
         try:
             names = sorted(name for name in os.listdir(self.folder) if name.endswith(".json") and name[0] != ".")
         except FileNotFoundError:
@@ -76,17 +80,8 @@ class Inbox:
 
     def _read(self, name: str) -> Message | None:
         try:
-            data = read_regular(self.folder / name, MAX_BYTES)
-            value = json.loads(data or b"")
-            kind = value["kind"]
-            if kind not in ("steer", "verdict", "stop"):
-                return None
-            texts = {key: value.get(key, "") for key in ("text", "to", "choice")}
-            phase = value.get("phase")
-            if not all(isinstance(text, str) for text in texts.values()) or not isinstance(phase, str | None):
-                return None
-            "".join((name, *texts.values(), phase or "")).encode()  # half a surrogate pair cannot be recorded
-            now, later = value.get("now") is True, value.get("later") is True
-            return Message(name, kind, phase=phase, now=now, later=later, **texts)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            name.encode()  # one with bytes that are no text cannot be recorded
+            value = from_json(read_regular(self.folder / name, MAX_BYTES) or b"")
+            return read(Message, {**value, "id": name})
+        except (OSError, ValueError, TypeError):
             return None

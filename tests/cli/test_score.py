@@ -1,4 +1,4 @@
-"""score: how clear the instructions are, for people and for programs."""
+"""score: what the instructions have and what could be added, for people and for programs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.process.driver import Pty
 from tests.support.listing import listing
 from tests.support.world import ROOT, World
 
-PRECISE = "Make `parse()` in src/dates.py accept ISO weeks; keep the public API; `pytest -q` must pass.\n"
+PRECISE = "Make `parse()` in src/dates.py accept ISO weeks; keep the public API; `pytest -q` must pass.\nTBD\n"
 DEMO = (ROOT / "marathon" / "demo_project" / "instructions.md").read_text()
 
 
@@ -20,40 +20,30 @@ def write(world: World, text: str) -> None:
     (world.task / "instructions.md").write_text(text)
 
 
-def test_a_line_for_each_question_the_total_the_shape_and_what_to_add(world: World) -> None:
+def test_a_line_for_each_sign_with_what_was_found_or_what_to_add(world: World) -> None:
     write(world, PRECISE)
     before = listing(world.project)
     shown = world.cli("score", "task")
     assert (shown.returncode, shown.stderr) == (0, "")
     lines = shown.stdout.splitlines()
-    assert [line.split()[:2] for line in lines[:5]] == [
-        ["Outcome", "2/2"],
-        ["Scope", "1/2"],
-        ["Constraints", "1/2"],
-        ["Success", "2/2"],
-        ["Done", "1/2"],
+    assert lines[0] == "task/instructions.md:"
+    assert [line.split()[:2] for line in lines[1:-1]] == [
+        *(["✓", "goal"], ["✓", "place"], ["+", "boundary"], ["+", "criterion"], ["✓", "command"], ["✓", "end"]),
+        ["+", "still"],
     ]
-    assert "parse()" in lines[1]
-    assert lines[6].startswith("7 of 10: colleague. ")
-    assert "after every session" in lines[6]
-    assert "task/instructions.md" in lines[8]
-    assert [line.split(":")[0].strip() for line in lines[9:]] == ["Scope", "Constraints", "Done"]
+    assert lines[2].endswith("src/dates.py")
+    assert "must stay as it is" in lines[3]
+    assert lines[7].endswith("placeholder: TBD")
     assert listing(world.project) == before
 
 
-@pytest.mark.parametrize(
-    ("text", "total", "shape", "means"),
-    [("Make it better", 0, "clarify", "say more first"), (DEMO, 10, "tool", "left alone")],
-    ids=["clarify", "tool"],
-)
-def test_each_shape_says_what_it_means(world: World, text: str, total: int, shape: str, means: str) -> None:
-    write(world, text)
-    shown = world.cli("score", "task")
-    assert shown.returncode == 0
-    (line,) = (line for line in shown.stdout.splitlines() if " of 10: " in line)
-    assert line.startswith(f"{total} of 10: {shape}. ")
-    assert means in line
-    assert ("What to add" in shown.stdout) == (shape == "clarify")
+def test_it_gives_no_points_and_no_verdict(world: World) -> None:
+    for text in ("Make it better\n", PRECISE, DEMO):
+        write(world, text)
+        shown = world.cli("score", "task")
+        assert shown.returncode == 0
+        for word in ("of 10", "clarify", "colleague", "good", "clear"):
+            assert word not in shown.stdout
 
 
 def test_the_same_as_json(world: World) -> None:
@@ -61,33 +51,39 @@ def test_the_same_as_json(world: World) -> None:
     shown = world.cli("score", "task", "--json")
     assert shown.returncode == 0
     told = json.loads(shown.stdout)
-    assert (told["task"], told["total"], told["of"], told["shape"]) == ("task", 7, 10, "colleague")
-    assert [(point["question"], point["points"]) for point in told["points"]] == [
-        ("Outcome", 2),
-        ("Scope", 1),
-        ("Constraints", 1),
-        ("Success", 2),
-        ("Done", 1),
-    ]
-    assert all(point["reason"] for point in told["points"])
-    assert [text.split(":")[0] for text in told["missing"]] == ["Scope", "Constraints", "Done"]
+    assert list(told) == ["task", "signs", "placeholders"]
+    assert told["task"] == "task"
+    assert told["signs"].pop("goal").startswith("Make `parse()`")
+    assert told["signs"] == {
+        **{"place": "src/dates.py", "boundary": "", "criterion": "", "command": "pytest -q", "end": "pytest -q"},
+    }
+    assert told["placeholders"] == ["TBD"]
+
+
+def test_checks_of_the_file_count_too(world: World) -> None:
+    write(world, "Users see their own name.\n")
+    (world.task / "checks.toml").write_text('[[check]]\nname = "tests"\ncommand = "pytest -q"\n')
+    told = json.loads(world.cli("score", "task", "--json").stdout)["signs"]
+    assert (told["criterion"], told["command"]) == ("tests: `pytest -q`", "pytest -q")
+    (world.task / "checks.toml").write_text("no TOML")
+    assert json.loads(world.cli("score", "task", "--json").stdout)["signs"]["criterion"] == ""
 
 
 @pytest.mark.parametrize(
     "data", [b"", b" \n", b"\xff\xfe\x00", b"\x00" * 5000], ids=["empty", "blank", "UTF-16", "NULs"]
 )
-def test_whatever_can_be_read_is_rated(world: World, data: bytes) -> None:
+def test_whatever_can_be_read_gets_advice(world: World, data: bytes) -> None:
     (world.task / "instructions.md").write_bytes(data)
     shown = world.cli("score", "task")
     assert (shown.returncode, shown.stderr) == (0, "")
-    assert "0 of 10: clarify" in shown.stdout
+    assert "+ place" in shown.stdout
 
 
 def test_no_escape_of_the_file_reaches_the_terminal(world: World, typed: Callable[..., Pty]) -> None:
     write(world, "Change `\x1b]0;owned\x07\x1b[31mparse()\u202e` so that it accepts ISO weeks of every year.\n")
     terminal = typed("score", "task")
     seen = terminal.expect(b"parse()")
-    seen += terminal.expect(b" of 10: ")
+    seen += terminal.expect(b"The runner checks")
     assert terminal.wait() == 0
     for sign in (b"\x1b]", b"\x1b[31m", b"\x07", "\u202e".encode()):
         assert sign not in seen

@@ -89,6 +89,18 @@ def test_refused_definitions_are_named_and_the_others_load(world: World) -> None
     assert world.cli("workflow", "show", "good").returncode == 0
 
 
+def test_an_endless_chain_of_references_is_refused_and_the_others_are_listed(world: World) -> None:
+    define(projects(world), "w0", "First", PHASE.format("a"))
+    for number in range(1, 600):
+        define(projects(world), f"w{number}", "Chain", f'[[phases]]\nworkflow = "w{number - 1}"\n')
+    listed = world.cli("workflow", "list")
+    assert listed.returncode == 0
+    assert "built-in" in listed.stdout
+    assert "w100                 refused: its references are more than 100 levels deep" in listed.stdout
+    assert "'w598', which is refused" in world.cli("workflow", "show", "w599").stderr
+    assert world.cli("workflow", "show", "w99").returncode == 0
+
+
 @pytest.mark.parametrize("key", ["nowhere", "../x", ""])
 def test_a_workflow_that_is_not_there_is_refused_before_anything_is_made(world: World, key: str) -> None:
     assert world.cli("workflow", "show", "--", key).returncode == 2

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marathon.core.sections import boxes, items, sections
+from marathon.core.sections import blocks, boxes, items, sections
 
 MARKDOWN = st.lists(
     st.sampled_from(
@@ -35,12 +35,21 @@ MARKDOWN = st.lists(
 ).map("".join)
 
 
+def texts(text: str) -> dict[str, list[str]]:
+    """What a human wrote below each heading."""
+    return {name: [each.text for each in found if each.kind != "placeholder"] for name, found in sections(text).items()}
+
+
 def test_each_heading_has_what_stands_below_it() -> None:
-    assert sections("# Title\n\nBefore.\n\n## Goal\n\nOne.\n\nTwo.\n\n## Scope\nThree.\n") == {
-        "": "Before.",
-        "goal": "One.\n\nTwo.",
-        "scope": "Three.",
+    assert texts("# Title\n\nBefore.\n\n## Goal\n\nOne.\n\nTwo.\n\n## Scope\nThree.\n") == {
+        "": ["Before."],
+        "goal": ["One.", "Two."],
+        "scope": ["Three."],
     }
+
+
+def test_an_underlined_heading_is_a_heading() -> None:
+    assert texts("Title\n=====\n\nGoal\n----\nOne.\n") == {"": [], "goal": ["One."]}
 
 
 @pytest.mark.parametrize(
@@ -51,7 +60,7 @@ def test_each_heading_has_what_stands_below_it() -> None:
     ],
 )
 def test_a_heading_is_known_by_its_words(heading: str) -> None:
-    assert sections(f"{heading}\n- a\n")["success criteria"] == "- a"
+    assert texts(f"{heading}\n- a\n")["success criteria"] == ["a"]
 
 
 @pytest.mark.parametrize("line", ["##Goal", "Goal", "    ## Goal", "####### Goal", "> ## Goal", "- ## Goal"])
@@ -67,16 +76,20 @@ def test_subheadings_belong_to_their_section_too() -> None:
 
 
 def test_first_level_headings_are_sections_where_there_are_several() -> None:
-    assert sections("# Goal\none\n# Scope\ntwo\n") == {"": "", "goal": "one", "scope": "two"}
-    assert sections("before\n# Goal\none\n") == {"": "before", "goal": "one"}
+    assert texts("# Goal\none\n# Scope\ntwo\n") == {"": [], "goal": ["one"], "scope": ["two"]}
+    assert texts("before\n# Goal\none\n") == {"": ["before"], "goal": ["one"]}
 
 
 def test_a_heading_that_comes_twice_is_one_section() -> None:
-    assert sections("## A\none\n## B\n## A\ntwo\n") == {"": "", "a": "one\ntwo", "b": ""}
+    assert texts("## A\none\n## B\n## A\ntwo\n") == {"": [], "a": ["one", "two"], "b": []}
 
 
 def test_a_heading_in_code_is_code() -> None:
-    assert sections("## Goal\n```sh\n## Scope\n```\nafter\n") == {"": "", "goal": "```sh\n## Scope\n```\nafter"}
+    assert texts("## Goal\n```sh\n## Scope\n```\nafter\n") == {"": [], "goal": ["## Scope", "after"]}
+    assert texts("## Goal\nRun:\n\n    # first\n    make\n\nafter\n") == {
+        "": [],
+        "goal": ["Run:", "# first", "make", "after"],
+    }
 
 
 @pytest.mark.parametrize(
@@ -95,16 +108,27 @@ def test_a_heading_in_code_is_code() -> None:
         *("<!-- a --> <!-- b -->", "- [ ] <!-- a hint -->"),
     ],
 )
-def test_hints_and_placeholders_are_not_there(hint: str) -> None:
-    assert sections(f"## Goal\n{hint}\nreal\n")["goal"].strip() == "real"
-    assert items(f"{hint}\n\n- real\n") == ["real"]
+def test_hints_and_placeholders_are_told_from_what_was_written(hint: str) -> None:
+    text = f"## Goal\n{hint}\nreal\n"
+    assert texts(text)["goal"] == ["real"]
+    assert [each.kind for each in sections(text)["goal"]].count("placeholder") >= 1
+    assert items(blocks(f"{hint}\n\n- real\n")) == ["real"]
+
+
+def test_a_placeholder_hides_nothing_below_it() -> None:
+    text = "## Scope\n<which files>\n## Success Criteria\n- <the commands>\n- real\n<details>\n- [x] b\n"
+    assert texts(text) == {"": [], "scope": [], "success criteria": ["real <details>", "b"]}
+    assert boxes(text) == (1, 1)
 
 
 def test_a_comment_hides_what_is_in_it_and_nothing_after_it() -> None:
-    text = "<!--\n## Goal\n- [ ] a\n--> ## Scope\n- [x] b\n"
-    assert sections(text) == {"": "", "scope": "- [x] b"}
+    text = "<!--\n## Goal\n- [ ] a\n-->\n## Scope\n- [x] b\n"
+    assert texts(text) == {"": [], "scope": ["b"]}
     assert boxes(text) == (1, 1)
-    assert sections("a `<!--` b\n## Goal\nc\n")["goal"] == "c"
+    assert texts("a `<!--` b\n## Goal\nc\n")["goal"] == ["c"]
+    assert texts("<!-- a --> b <!-- c -->\n\nd --> e\n") == {"": ["b", "d --> e"]}
+    assert items(blocks("- `grep '<!-- a -->' b` <!-- c -->\n")) == ["`grep '<!-- a -->' b`"]
+    assert texts("a\n\n<!-- never closed\n\n- b\n## Goal\n") == {"": ["a"]}
 
 
 @pytest.mark.parametrize(
@@ -124,7 +148,7 @@ def test_a_comment_hides_what_is_in_it_and_nothing_after_it() -> None:
     ],
 )
 def test_the_items_of_lists(body: str, found: list[str]) -> None:
-    assert items(body) == found
+    assert items(blocks(body)) == found
 
 
 @pytest.mark.parametrize(
@@ -155,8 +179,8 @@ def test_boxes_are_counted_wherever_a_list_can_have_them(plan: str, counted: tup
 def test_any_text_can_be_read(text: str) -> None:
     ticked, all_of_them = boxes(text)
     assert 0 <= ticked <= all_of_them <= len(text)
-    for body in sections(text).values():
-        assert all(item == item.strip() and item for item in items(body))
+    for found in sections(text).values():
+        assert all(item == item.strip() and item for item in items(found))
 
 
 @settings(deadline=None)

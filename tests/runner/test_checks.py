@@ -355,13 +355,6 @@ def test_a_folder_that_leads_out_of_the_project_is_refused(world: World) -> None
     assert not (world.home / "ran").exists()
 
 
-def test_checks_in_a_file_count_for_the_score(world: World) -> None:
-    (world.task / "instructions.md").write_text("# Do it\n\nAll of it.\n")
-    before = json.loads(world.cli("score", "task", "--json").stdout)["total"]
-    checks(world, '[[check]]\nname = "tests"\ncommand = "pytest -q"\n')
-    assert json.loads(world.cli("score", "task", "--json").stdout)["total"] >= before + 3
-
-
 # What an agent might try
 
 

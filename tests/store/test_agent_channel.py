@@ -99,6 +99,29 @@ def test_what_cannot_be_read_is_an_empty_one(tmp_path: Path, states: Path) -> No
     assert planted.read_text() == '{"waitSeconds": 60}'
 
 
+@pytest.mark.parametrize(
+    ("field", "good", "bad"),
+    [
+        ("waitSeconds", [60, 0.5], [0, -1, True, "60", float("nan"), float("inf"), [60]]),
+        ("waitReason", ["CI", "half a \ud800 pair"], [1, None, {}]),
+        ("feedbackQuestion", ["Which DB?", ""], [True, ["Which DB?"]]),
+        ("sessionEnded", [True, False], [1, "yes"]),
+        ("pid", [1], [0, -1, True, "1", 2**70]),
+        ("unknown", [1, "x", [True], None], []),
+    ],
+)
+def test_a_field_that_makes_no_sense_counts_as_empty(
+    states: Path, field: str, good: list[object], bad: list[object]
+) -> None:
+    channel = AgentChannel(states, "runner")
+    for value in good:
+        channel.write({"phase": "plan", field: value})
+        assert channel.read() == {"phase": "plan", field: value}
+    for value in bad:
+        channel.write({"phase": "plan", field: value})
+        assert channel.read() == {"phase": "plan", field: None}
+
+
 def test_only_what_the_dead_left_long_ago_is_swept(states: Path) -> None:
     dead = subprocess.Popen(["true"])
     dead.wait()

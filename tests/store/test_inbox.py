@@ -94,6 +94,7 @@ GARBAGE = [
     b'{"kind": "order", "text": "x"}',
     b'{"kind": ["steer"], "text": "x"}',
     b'{"kind": "steer", "text": 1}',
+    b'{"kind": "stop", "now": "yes"}',
     b'{"kind": "steer", "text": null}',
     b'{"kind": "verdict", "choice": {}, "to": "t"}',
     b'{"kind": "verdict", "choice": "redo", "to": "t", "phase": 3}',

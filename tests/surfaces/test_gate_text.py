@@ -17,7 +17,9 @@ TASK = Path("docs/tasks/one")
 
 
 def view(reason: Reason = "review", **more: Any) -> GateView:
-    of_gate = {name: more.pop(name) for name in ("phase", "message", "note", "onward", "more") if name in more}
+    of_gate: dict[str, Any] = {
+        name: more.pop(name) for name in ("phase", "message", "note", "onward", "more") if name in more
+    }
     fields: dict[str, Any] = {"phase": "research", **of_gate}
     gate = Gate(reason=reason, **fields)
     shown: dict[str, Any] = {"offers": offers(gate, Where(None)), **more}

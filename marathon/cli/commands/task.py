@@ -25,7 +25,7 @@ from marathon.cli.status_query import read_task
 from marathon.core.criteria import in_full, said_in_full
 from marathon.core.events import Sink
 from marathon.core.records import CheckResult, CriteriaFound
-from marathon.core.score import BEST, MEANING, Score, score
+from marathon.core.score import advise
 from marathon.core.text import clean, one_line
 from marathon.errors import DiskFailed, MarathonError, TaskInvalid, WrongUsage
 from marathon.process.signals import Interrupted, Signals
@@ -38,22 +38,17 @@ from marathon.store.places import trusted_folder
 from marathon.store.task import INSTRUCTIONS, Task, create_task, template_files
 from marathon.store.trusted import Trusted
 
+# Each section of the instructions: its heading, and what is asked for on a terminal.
 SECTIONS = {
-    "goal": "Goal",
-    "scope": "Scope",
-    "constraints": "Constraints",
-    "success": "Success Criteria",
-    "done": "Done",
+    "goal": ("Goal", "What should be different when it is done?"),
+    "scope": ("Scope", "What is in, what is out? Which files or parts?"),
+    "constraints": ("Constraints", "What must stay as it is? (may be empty)"),
+    "success": ("Success Criteria", "How will you check it?"),
+    "done": ("Done", ""),
 }
-HINTS = {
-    "goal": "What should be different when it is done?",
-    "scope": "What is in, what is out? Which files or parts?",
-    "constraints": "What must stay as it is? (may be empty)",
-    "success": "How will you check it?",
-}
-_LONGEST_NAME = 180  # bytes: there is a time before it, and a file system takes 255
-# Where the answer to a question of the score belongs.
-ANSWERS = {"Outcome": "goal", "Scope": "scope", "Constraints": "constraints", "Success": "success", "Done": "done"}
+LONGEST_NAME = 180  # bytes: there is a time before it, and a file system takes 255
+LONGEST_INSTRUCTIONS = 1 << 20
+NOT_MET, WAITS_FOR_HUMAN = 1, 3
 
 
 @click.command("new")
@@ -65,7 +60,7 @@ ANSWERS = {"Outcome": "goal", "Scope": "scope", "Constraints": "constraints", "S
 @click.option("--done", default="", help="What must exist at the end.")
 @click.option("--into", default="docs/tasks", show_default=True, metavar="DIR", help="Where tasks live.")
 def new(title: str | None, into: str, **given: str | None) -> None:
-    """Make a task directory from the template, and say how clear its instructions are.
+    """Make a task directory from the template, and say what its instructions may still need.
 
     On a terminal it asks for what is missing.
     """
@@ -79,24 +74,21 @@ def new(title: str | None, into: str, **given: str | None) -> None:
     texts = {key: message_text(text) if key == "goal" else text.strip() for key, text in texts.items()}
     texts["success"] = _as_item(texts["success"])
     files = dict(template_files(bundled("task-template")))
-    template = files[INSTRUCTIONS]
-    if interactive():
-        texts = _clarified(template, title, texts)
-    files[INSTRUCTIONS] = fill(template, title, texts)
+    files[INSTRUCTIONS] = fill(files[INSTRUCTIONS], title, texts)
     folder = _free_folder(Path(into), name)
     try:
         create_task(folder, files.items())
     except DiskFailed:
         click.echo(files[INSTRUCTIONS].decode())  # what was typed is not lost with the folder
         raise
-    shown = shlex.quote(str(folder))
-    click.echo(f"Made {folder}/{INSTRUCTIONS}. Read it over, then run it:\n  pi-marathon --task {shown}")
-    _tell_score(files[INSTRUCTIONS], shown)
+    click.echo(f"Made {folder}/{INSTRUCTIONS}:")
+    click.echo("\n".join(advise(files[INSTRUCTIONS].decode()).lines()))
+    click.echo(f"Read it over, then run it:\n  pi-marathon --task {shlex.quote(str(folder))}")
 
 
 def kebab(title: str) -> str:
     """A folder name out of a title: small letters of any script, without accents, digits and hyphens, nothing else."""
-    name = "-".join(_words(title))[:60].encode()[:_LONGEST_NAME].decode(errors="ignore").strip("-")
+    name = "-".join(_words(title))[:60].encode()[:LONGEST_NAME].decode(errors="ignore").strip("-")
     if not name:
         raise WrongUsage(f"The title {title[:60]!r} has no letter or digit to make a folder name of.")
     return name
@@ -118,8 +110,8 @@ def _plain(letter: str) -> str:
 def fill(template: bytes, title: str, texts: Mapping[str, str]) -> bytes:
     """The template with its title, and each section's text below its heading in place of the hint."""
     text = re.sub(r"^# .*$", lambda _: f"# {' '.join(title.split())}", template.decode(), count=1, flags=re.M)
-    # From the end on, so that a heading in somebody's text is never taken for the template's.
-    for key, heading in reversed(SECTIONS.items()):
+    # From the end on, so that a heading in a text is never taken for the template's.
+    for key, (heading, _) in reversed(SECTIONS.items()):
         body = texts.get(key)
         section = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", text, flags=re.M | re.S)
         if body and section:
@@ -146,26 +138,10 @@ def _free_folder(into: Path, name: str) -> Path:
 def _ask(title: str | None, texts: dict[str, str]) -> tuple[str, dict[str, str]]:
     title = title or _answer("Title:", _names_it)
     asked = dict(texts)
-    for key, hint in HINTS.items():
-        if not texts[key]:
-            asked[key] = _answer(f"{SECTIONS[key]}: {hint}", _goal if key == "goal" else None)
+    for key, (heading, hint) in SECTIONS.items():
+        if hint and not texts[key]:
+            asked[key] = _answer(f"{heading}: {hint}", _goal if key == "goal" else None)
     return title, asked
-
-
-def _clarified(template: bytes, title: str, texts: dict[str, str]) -> dict[str, str]:
-    """The texts with what more the human says, asked question by question until it is enough to begin with."""
-    rating = score(fill(template, title, texts).decode())
-    if rating.shape == "clarify":
-        click.echo(f"So far that is {rating.total} of {BEST} points. Each question may be left empty.")
-    for point in rating.worst_first:
-        if score(fill(template, title, texts).decode()).shape != "clarify":
-            break
-        if point.missing:
-            key = ANSWERS[point.question]
-            more = _answer(f"{SECTIONS[key]}: {point.missing}").strip()
-            more = _as_item(more) if key == "success" else more
-            texts = {**texts, key: f"{texts[key]}\n\n{more}".strip()}
-    return texts
 
 
 def _names_it(text: str) -> bool | str:
@@ -187,63 +163,22 @@ def _answer(question: str, wanted: Callable[[str], bool | str] | None = None) ->
         raise
 
 
-def _tell_score(instructions: bytes, shown: str) -> None:
-    rating = score(instructions.decode())
-    click.echo("\n".join(summary(rating)))
-    if rating.shape == "clarify":
-        click.echo("\n".join(["What to add:", *missing(rating)]))
-    if rating.missing:
-        click.echo(f"More about that: pi-marathon score {shown}")
-
-
-LONGEST = 1 << 20
-
-
 @click.command("score")
 @click.argument("directory", metavar="DIR", type=TASK_DIRECTORY)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def score_instructions(directory: str, as_json: bool) -> None:
-    """How well the instructions in DIR say what to do: five questions, 0 to 2 points each, and what to add.
+def score(directory: str, as_json: bool) -> None:
+    """Say what the instructions in DIR have and what could be added, judging by their form alone.
 
-    8 and more: the agent can be left alone. 5 to 7: a look after every session. Below 5: say more first.
+    It is advice and stops nothing. The agent rates what they mean when it does its research.
     """
     shown = task_path(directory)
-    rating = score(said_in_full(Task.look(shown).criteria_texts()[0], _instructions(shown)))
+    advice = advise(said_in_full(Task.look(shown).criteria_texts()[0], _instructions(shown)))
     if as_json:
-        click.echo(json.dumps(_as_json(shown, rating), indent=2))
-    else:
-        click.echo("\n".join([*table(rating), "", *summary(rating), *_advice(shown, rating)]))
-
-
-def table(rating: Score) -> list[str]:
-    """A line for each question."""
-    return [f"{point.question:12} {point.points}/2  {one_line(point.reason)}" for point in rating.points]
-
-
-def summary(rating: Score) -> list[str]:
-    """The total, and what follows from it."""
-    return [f"{rating.total} of {BEST}: {rating.shape}. {MEANING[rating.shape]}"]
-
-
-def missing(rating: Score) -> list[str]:
-    return [f"  {one_line(text)}" for text in rating.missing]
-
-
-def _advice(shown: Path, rating: Score) -> list[str]:
-    if not rating.missing:
-        return []
-    return ["", f"What to add to {clean(shlex.quote(str(shown / INSTRUCTIONS)))}:", *missing(rating)]
-
-
-def _as_json(shown: Path, rating: Score) -> dict[str, object]:
-    return {
-        "task": str(shown),
-        "total": rating.total,
-        "of": BEST,
-        "shape": rating.shape,
-        "points": [asdict(point) for point in rating.points],
-        "missing": rating.missing,
-    }
+        click.echo(json.dumps({"task": str(shown), **asdict(advice)}, indent=2))
+        return
+    click.echo(clean(f"{shown / INSTRUCTIONS}:"))
+    click.echo("\n".join(advice.lines()))
+    click.echo("The runner checks what is listed below `## Success Criteria` and in checks.toml.")
 
 
 def _instructions(shown: Path) -> str:
@@ -251,16 +186,13 @@ def _instructions(shown: Path) -> str:
     folder = Task.look(shown).folder
     try:
         path = (folder / INSTRUCTIONS).resolve()
-        data = read_regular(path, LONGEST) if path.is_relative_to(folder) else None
+        data = read_regular(path, LONGEST_INSTRUCTIONS) if path.is_relative_to(folder) else None
     except (OSError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise TaskInvalid(f"{shown / INSTRUCTIONS} cannot be read: {reason}.") from error
     if data is None:
         raise TaskInvalid(f"{shown} has no {INSTRUCTIONS} of its own. Write what is to be done into it.")
-    return data[:LONGEST].decode("utf-8", "replace")
-
-
-NOT_MET, WAITS_FOR_HUMAN = 1, 3
+    return data[:LONGEST_INSTRUCTIONS].decode("utf-8", "replace")
 
 
 class NotAgreed(MarathonError):
@@ -273,9 +205,9 @@ class NotAgreed(MarathonError):
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of lines.")
 @click.pass_context
 def check(ctx: click.Context, directory: str, trust: bool, as_json: bool) -> None:
-    """Run the checks of a task as the runner does before it believes that it is done.
+    """Run the checks of a task, as the runner does before the task counts as done.
 
-    Exit 0: every criterion is met; 1: not; 3: nobody agreed to the commands yet. Changes nothing in the task.
+    Exit 0: every criterion is met; 1: not; 3: no one agreed to the commands yet. Changes nothing in the task.
     """
     shown = task_path(directory)
     task, project = Task.look(shown), Path.cwd()
@@ -283,11 +215,11 @@ def check(ctx: click.Context, directory: str, trust: bool, as_json: bool) -> Non
     agreed = Trusted(trusted_folder())
     found = found_criteria(task, project, read_task(shown, project).life.agreed, agreed)
     if found.problem:
-        raise TaskInvalid(f"The success criteria of {shown} cannot be read: {found.problem}. Mend the file.")
+        raise TaskInvalid(f"The success criteria of {shown} cannot be read: {found.problem}. Fix the file.")
     if not found.criteria:
         raise TaskInvalid(f"{shown} names no success criteria. Add a list '## Success Criteria' to instructions.md.")
     for name in found.lost:
-        click.echo(f"It was a criterion before and is not there, or not the same, any more: {one_line(name)}", err=True)
+        click.echo(f"This criterion was removed or changed: {one_line(name)}", err=True)
     _make_sure(found, agreed, project, trust=trust, may_ask=interactive() and not as_json)
     screen = Screen(sys.stderr if as_json else sys.stdout, live=on_terminal() and not as_json, notify=False)
     logs = Path(tempfile.mkdtemp(prefix="pi-marathon-check-"))
@@ -303,10 +235,12 @@ def _make_sure(found: CriteriaFound, agreed: Trusted, project: Path, *, trust: b
     if not commands or agreed.has(found.digest):
         return
     if not trust:
-        listed = "\n".join(f"  {in_full(each)}" for each in commands)
+        joined = "\n".join(f"  {in_full(each)}" for each in commands)
         if not may_ask:
-            raise NotAgreed(f"Nobody agreed to these commands yet; nothing was run:\n{listed}\nIf you do: add --trust.")
-        click.echo(f"These commands out of the task's files will be run here:\n{listed}")
+            raise NotAgreed(
+                f"No one agreed to these commands yet; nothing was run:\n{joined}\nIf you agree: add --trust."
+            )
+        click.echo(f"These commands from the task's files will be run here:\n{joined}")
         if not click.confirm("Run exactly these, now and whenever the task is checked?", default=False):
             raise NotAgreed("Nothing was run.")
     remember(agreed, found, project)
