@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
 from marathon.core.error_kind import is_blocking
-from marathon.core.events import Output, Sink, Ticked, Told
+from marathon.core.events import Notice, Output, Sink, Ticked
 from marathon.core.life import Steer
 from marathon.core.records import Ending
 from marathon.core.text import one_line, says_complete
@@ -66,10 +66,6 @@ class Agent(Protocol):
     def name(self) -> str: ...
 
     @property
-    def keeps_log(self) -> bool:
-        """Whether it writes its events itself, because it has the terminal and nobody else sees them."""
-
-    @property
     def tells_usage(self) -> bool:
         """Whether it says what a session cost; where it does not, a budget of money or tokens cannot be kept."""
 
@@ -113,7 +109,7 @@ def run_program(argv: Sequence[str], host: Host, *, terminal: bool) -> tuple[Exi
             signals=host.signals,
             on_output=on_output,
             on_tick=on_tick,
-            on_interrupt=lambda: host.emit(Told(TWICE, "warning")),
+            on_interrupt=lambda: host.emit(Notice(TWICE, "warning")),
             on_resume=lambda: None if terminal else host.emit(Ticked()),
             timeout=host.timeout,
         )
@@ -124,7 +120,7 @@ def run_program(argv: Sequence[str], host: Host, *, terminal: bool) -> tuple[Exi
         if stdin is not None:
             os.close(stdin)
     if exit.swept and exit.reason == "exited":
-        host.emit(Told(f"{exit.swept} process(es) the agent had left running were ended.", "warning"))
+        host.emit(Notice(f"{exit.swept} process(es) the agent had left running were ended.", "warning"))
     return exit, last_words
 
 

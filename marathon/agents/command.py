@@ -17,7 +17,6 @@ class CommandAgent:
     argv: tuple[str, ...]
     mode: Mode = "stream"
     name: str = "command"
-    keeps_log: bool = False
     tells_usage: bool = False
 
     def check(self) -> None:

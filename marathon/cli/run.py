@@ -17,7 +17,7 @@ from typing import Any
 from marathon.cli.options import Order, read_order
 from marathon.cli.status_query import Facts, sessions_in, status_of, summary_of
 from marathon.core.budgets import BUDGETS, with_amounts
-from marathon.core.events import Event, Sink, Told
+from marathon.core.events import Event, Notice, Sink
 from marathon.core.life import Progress
 from marathon.core.names import utc
 from marathon.core.records import LimitSet
@@ -64,17 +64,17 @@ def _run_order(order: Order) -> int:
     log = EventLog()
 
     def emit(event: Event) -> None:
+        screen(event)  # first: what a full disk cannot take is still shown
         log(event)
-        screen(event)
 
     with contextlib.ExitStack() as cleanup:
         signals = cleanup.enter_context(Signals())
         cleanup.callback(log.close)
         cleanup.callback(screen.close)
-        return _marathon(order, signals, emit, cleanup)
+        return _marathon(order, signals, emit, log, cleanup)
 
 
-def _marathon(order: Order, signals: Signals, emit: Sink, cleanup: contextlib.ExitStack) -> int:
+def _marathon(order: Order, signals: Signals, emit: Sink, log: EventLog, cleanup: contextlib.ExitStack) -> int:
     """Take the task, bring its journal up to date, and run."""
     task, runner_id, states = order.task, new_runner_id(), states_folder(os.environ)
     lock = lock_task(task, order.shown, runner_id, order.resume, emit)
@@ -86,6 +86,7 @@ def _marathon(order: Order, signals: Signals, emit: Sink, cleanup: contextlib.Ex
     cleanup.callback(ledger.close)
     cleanup.callback(_leave_summary, task, ledger)
     cleanup.callback(order.agent.close)
+    log.resume(task.runs.session_path(ledger.progress.run, "events", ledger.progress.iteration, "jsonl"))
     if not ledger.progress.workflow:
         begin(task, ledger, order.definitions, order.workflow, _clock)
     finish_interrupted(task, ledger, order.definitions, _clock)
@@ -124,7 +125,7 @@ def _marathon(order: Order, signals: Signals, emit: Sink, cleanup: contextlib.Ex
     if order.feedback is not None:
         archived = restart(task, ledger, order.definitions, order.feedback, _clock)
         if archived:
-            emit(Told(f"Kept from the run before: {', '.join(name for _, name in archived)}"))
+            emit(Notice(f"Kept from the run before: {', '.join(name for _, name in archived)}"))
     _allow(ledger, order)
     gc.freeze()  # what is here now stays: no need to look through it again and again
     code = _run(Runner(shop, ledger, gatekeeper, verifier, order.limits, stops), order, emit)
@@ -137,10 +138,10 @@ def _run(runner: Runner, order: Order, emit: Sink) -> int:
     try:
         return runner.run()
     except Interrupted as end:
-        emit(Told(f"Interrupted; everything is saved. To go on: {order.resume_here}"))
+        emit(Notice(f"Interrupted; everything is saved. To go on: {order.resume_here}"))
         return 128 + end.signum
     except EOFError:
-        emit(Told(f"No answer; the gate stays open. To go on: {order.resume_here}"))
+        emit(Notice(f"No answer; the gate stays open. To go on: {order.resume_here}"))
         # A closed window is told by a signal and by the end of input; the signal is what it was.
         return 128 + signal.SIGHUP if runner.shop.signals.pending(signal.SIGHUP) else WAITS_FOR_HUMAN
 
@@ -175,7 +176,7 @@ def _warn_of_useless_budgets(order: Order, progress: Progress, emit: Sink) -> No
     limits = with_amounts(order.limits, progress.limits, progress.added)
     if (limits.max_cost or limits.max_tokens) and not order.agent.tells_usage:
         useless = "--max-cost and --max-tokens have no effect"
-        emit(Told(f"The agent {order.agent.name} does not tell what it uses: {useless}.", "warning"))
+        emit(Notice(f"The agent {order.agent.name} does not tell what it uses: {useless}.", "warning"))
 
 
 def _leave_summary(task: Task, ledger: Ledger) -> None:

@@ -6,12 +6,12 @@ import contextlib
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
+from marathon.core import events
 from marathon.core.courses.workflow import Phase, WorkflowInvalid, advance, breadcrumb, current, loop
 from marathon.core.decide import phase_ids
-from marathon.core.events import HumanNeeded, Told
+from marathon.core.events import HumanNeeded, Notice
 from marathon.core.life import Progress
 from marathon.core.records import Cancelled, Choice, GateAnswered, GateOpened, Remark
 from marathon.core.steps import Gate, auto_approved, open_gate
@@ -22,6 +22,7 @@ from marathon.runner.journal import Ledger
 from marathon.runner.marathon import Workshop
 from marathon.runner.session import update_state
 from marathon.runner.stops import Stops
+from marathon.store.events import has_output
 from marathon.store.inbox import Message
 from marathon.surfaces.gate_text import BEFOREHAND, GateView, Reply, check_lines
 from marathon.surfaces.terminal import GateSurface
@@ -50,7 +51,7 @@ class Gatekeeper:
             return None
         reply = self._elsewhere(step)
         if reply is None and self.auto_approve and auto_approved(step):
-            self.shop.emit(Told(f"{step.phase}: passed by --auto-approve; nobody looked at it."))
+            self.shop.emit(Notice(f"{step.phase}: passed by --auto-approve; nobody looked at it."))
             reply = Reply("continue", by="auto")
         if reply is None:
             self.shop.emit(HumanNeeded(f"pi-marathon: {step.phase} waits for you"))
@@ -71,12 +72,13 @@ class Gatekeeper:
     def _act_on(self, reply: Reply, step: Gate) -> int | None:
         choice = reply.choice
         if choice == "quit":
-            self.shop.emit(Told(f"The gate stays open. To go on: {self.shop.resume}"))
+            self.shop.emit(Notice(f"The gate stays open. To go on: {self.shop.resume}"))
             return WAITS_FOR_HUMAN
         if choice == "look":
             return None
         if choice == "cancel":
             self.ledger.record(Cancelled())
+            self.shop.emit(events.GateAnswered(choice, reply.by, step.phase))
             self._forget(reply)
             return None
         self._record(choice, reply, step)
@@ -100,6 +102,7 @@ class Gatekeeper:
                 digest=step.digest,
             )
         )
+        self.shop.emit(events.GateOpened(step.kind, step.phase, step.message))
 
     def _record(self, choice: Choice, reply: Reply, step: Gate) -> None:
         """The verdict goes into the journal with the human's words; only then into human.md."""
@@ -112,8 +115,9 @@ class Gatekeeper:
             self.ledger.record(answer)
         except MarathonError:
             if reply.text:  # the only copy left is the one on the screen
-                self.shop.emit(Told(f"It could not be saved. What you typed:\n{reply.text}", "error"))
+                self.shop.emit(Notice(f"It could not be saved. What you typed:\n{reply.text}", "error"))
             raise
+        self.shop.emit(events.GateAnswered(choice, reply.by, step.phase))
         self._forget(reply)
         self.ledger.write_owed_words()
 
@@ -167,12 +171,9 @@ class Gatekeeper:
     def _printed(self) -> Path | None:
         """Everything the last session said, for whoever has to find out why it failed."""
         log = Path(self.shop.task.runs.session_path(self.progress.run, "events", self.progress.iteration, "jsonl"))
-        try:
-            with log.open("rb") as lines:
-                says_something = sum(1 for _ in islice(lines, 3)) > 2  # beside that it began and how it ended
-        except OSError:
-            return None
-        return self.shop.shown / log.relative_to(self.shop.task.folder) if says_something else None
+        with contextlib.suppress(MarathonError):
+            return self.shop.shown / log.relative_to(self.shop.task.folder) if has_output(log) else None
+        return None
 
     def _phase(self) -> Phase | None:
         try:

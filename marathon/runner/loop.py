@@ -9,7 +9,7 @@ from marathon.agents.base import Outcome
 from marathon.core.budgets import Limits
 from marathon.core.courses.workflow import WorkflowInvalid, current
 from marathon.core.decide import next_step
-from marathon.core.events import Told
+from marathon.core.events import Notice
 from marathon.core.life import Progress
 from marathon.core.names import DONE
 from marathon.core.records import Finished, Moved
@@ -120,7 +120,7 @@ class Runner:
         return ", ".join([*parts, *filter(None, [steps_line(progress.steps)])])
 
     def _tell(self, text: str) -> None:
-        self.shop.emit(Told(text))
+        self.shop.emit(Notice(text))
 
     def _again(self) -> str:
         return with_option(self.shop.resume, '-h "what else to do"')

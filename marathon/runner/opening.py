@@ -11,7 +11,7 @@ from pathlib import Path
 
 from marathon.core.courses.workflow import Definitions, Phase, enter, locate, places
 from marathon.core.courses.workflow import Path as PhasePath
-from marathon.core.events import Sink, Told
+from marathon.core.events import Notice, Sink
 from marathon.core.human_note import Words
 from marathon.core.names import DONE, StateInvalid
 from marathon.core.records import Begun, RestartBegun, RunStarted
@@ -44,7 +44,7 @@ def lock_task(task: Task, shown: Path, runner: str, resume: str, emit: Sink) -> 
 def _end_strays(runner: str, emit: Sink) -> bool:
     strays = find_by_environ("MARATHON_RUNNER_ID", runner) if runner else []
     for stray in strays:
-        emit(Told(f"Ending pid {stray.pid} ({one_line(stray.command, 80)}), left by an earlier runner.", "warning"))
+        emit(Notice(f"Ending pid {stray.pid} ({one_line(stray.command, 80)}), left by an earlier runner.", "warning"))
     end(strays, STRAY_GRACE)
     return bool(strays)
 

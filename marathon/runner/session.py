@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from marathon.agents.base import Host, Outcome
+from marathon.core import events
 from marathon.core.breakers import last_contents
 from marathon.core.courses.workflow import Phase
 from marathon.core.decide import phase_ids
-from marathon.core.events import SessionBegan, SessionOver, Told
+from marathon.core.events import Notice, SessionBegan
 from marathon.core.life import Progress, Steer
 from marathon.core.names import DONE, StateInvalid
 from marathon.core.prompt import build_prompt
@@ -18,7 +19,6 @@ from marathon.core.records import Proposal, SessionEnded, SessionStarted, SteerT
 from marathon.core.state import TaskState
 from marathon.core.steps import RunSession
 from marathon.core.text import clean, one_line, steps_line
-from marathon.core.usage import Usage
 from marathon.errors import TaskInvalid
 from marathon.git.changes import UNKNOWN, Changes, changes_since
 from marathon.runner.marathon import Workshop
@@ -68,9 +68,9 @@ def run_session(shop: Workshop, progress: Progress, step: RunSession) -> Progres
     text = build_prompt(briefing(shop, progress, step, iteration, human, bool(human_mark.size)))
     write_new(prompt, text.encode("utf-8", "replace"))
     for _, warning in step.warnings:
-        shop.emit(Told(warning, "warning"))
+        shop.emit(Notice(warning, "warning"))
     for guidance in step.guidance:
-        shop.emit(Told(f"The agent is told: {one_line(guidance, 300)}"))
+        shop.emit(Notice(f"The agent is told: {one_line(guidance, 300)}"))
     progress = shop.record(
         SessionStarted(
             iteration=iteration,
@@ -85,8 +85,7 @@ def run_session(shop: Workshop, progress: Progress, step: RunSession) -> Progres
             warned=[budget for budget, _ in step.warnings],
         )
     )
-    kept_log = "" if shop.agent.keeps_log else log
-    shop.emit(SessionBegan(progress.run, iteration, phase.id, phase.emoji, shop.agent.name, kept_log))
+    shop.emit(SessionBegan(progress.run, iteration, phase.id, shop.agent.name, phase.emoji, log))
     before, state_before, began = task.artifacts(), task.state_mark(), time.time()
     try:
         outcome = shop.agent.run(_host(shop, progress, phase.id, prompt))
@@ -96,7 +95,7 @@ def run_session(shop: Workshop, progress: Progress, step: RunSession) -> Progres
     mail_left = shop.mailbox.read()
     asks = _wait_asked(mail_left) or mail_left.get("feedbackQuestion")
     if outcome.ending == "ended" and not asks and task.state_mark() == state_before:
-        shop.emit(Told("The agent did not write STATE.json; that counts as: more of this phase is left.", "warning"))
+        shop.emit(Notice("The agent did not write STATE.json; that counts as: more of this phase is left.", "warning"))
     artifacts = task.artifacts()
     changes = changes_since(shop.project, began, task.folder, artifacts)
     changes = Changes(changes.moved or before != artifacts, changes.files)
@@ -135,18 +134,15 @@ def observe(
         files=list(changes.files),
     )
     progress = shop.record(ended)
-    used = outcome.usage or Usage()
     shop.emit(
-        SessionOver(
+        events.SessionEnded(
             progress.iteration,
             phase.id,
             ended.ending,
             ended.cause,
-            outcome.seconds,
-            turns=used.turns,
-            tokens=used.tokens,
-            cost=used.cost,
-            steps=steps_line(progress.steps),
+            ended.seconds,
+            outcome.usage,
+            steps_line(progress.steps),
         )
     )
     return progress
@@ -203,7 +199,7 @@ def _read_proposal(shop: Workshop, progress: Progress, phase: Phase) -> tuple[Pr
 def _set_aside(shop: Workshop, reason: str) -> None:
     kept = shop.task.set_state_aside(shop.clock())
     where = f" Its bytes are kept as {kept}." if kept else ""
-    shop.emit(Told(f"STATE.json was not valid: {reason}.{where} The last good state is restored.", "warning"))
+    shop.emit(Notice(f"STATE.json was not valid: {reason}.{where} The last good state is restored.", "warning"))
 
 
 def _wait_asked(mail: Mapping[str, Any]) -> WaitAsked | None:

@@ -71,7 +71,7 @@ def mail(shop: Workshop, phase: str, iteration: int, progress: Progress, now: da
         "phase": phase,
         "iteration": iteration,
         "run": progress.run,
-        "eventsFile": log if shop.agent.keeps_log else None,
+        "eventsFile": log,
         "costBefore": progress.usage.cost,
         "steer": [steer.text for steer in progress.steer],
         "waitSeconds": None,

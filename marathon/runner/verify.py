@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from marathon.core.criteria import CriteriaInvalid, Criterion, digest, read_criteria, said_in_full
-from marathon.core.events import Told
+from marathon.core.events import Notice
 from marathon.core.names import StateInvalid
 from marathon.core.records import Checked, CriteriaFound, Scored
 from marathon.core.score import score
@@ -77,7 +77,7 @@ class Verifier:
             self._seen = ()
             return
         shop.emit(
-            Told(
+            Notice(
                 f"Completion is proposed: checking {len(criteria)} {'criterion' if len(criteria) == 1 else 'criteria'}."
             )
         )

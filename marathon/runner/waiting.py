@@ -6,7 +6,8 @@ import contextlib
 import select
 import time
 
-from marathon.core.events import Waiting
+from marathon.core import events
+from marathon.core.events import WaitBegan, Waiting
 from marathon.core.records import WaitEnded, WaitStarted
 from marathon.core.steps import Wait
 from marathon.core.wait import carried_over, left, wait_record
@@ -32,15 +33,15 @@ def wait(shop: Workshop, ledger: Ledger, step: Wait, stops: Stops, *, keys: bool
     early = _count_down(shop, step.started, reason, stops, keys)
     if not stops.asked():
         ledger.record(WaitEnded(early=early))
+        shop.emit(events.WaitEnded(early))
 
 
 def _count_down(shop: Workshop, started: WaitStarted, reason: str, stops: Stops, keys: bool) -> bool:
     """True if a key ended it early."""
-    first = True
+    shop.emit(WaitBegan(reason, left(started, shop.now())))
     with Keys() if keys else contextlib.nullcontext() as pressed:
         while (seconds := left(started, shop.now())) > 0 and not stops.asked():
-            shop.emit(Waiting(reason, seconds, first, skippable=keys))
-            first = False
+            shop.emit(Waiting(reason, seconds, skippable=keys))
             patience = min(LOOK_EVERY, seconds)
             if pressed is None:
                 _pause(patience, shop.signals)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from marathon.core.events import Sink, Told
+from marathon.core.events import Notice, Sink
 from marathon.core.text import clean
 from marathon.process.keys import Keys
 from marathon.process.signals import Interrupted, Signals
@@ -60,7 +60,7 @@ class ShellSurface:
             commands = answering_commands(view.gate.kind, view.gate.phase, view.task, view.phases)
             indented = [f"  {command}" for command in commands]
             lines = [*describe(view), "", "Answer it with one of:", *indented, f"then: {view.resume}"]
-            self._emit(Told("\n".join(lines)))
+            self._emit(Notice("\n".join(lines)))
         return reply
 
 

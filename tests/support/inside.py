@@ -101,6 +101,7 @@ def run(place: Place, start: Start) -> Ran:
             task = Task.open(place.task)
             lock = lock_task(task, place.task, runner_id, "pi-marathon", emit)
             ledger = MortalLedger(task, place.clock, start.life)
+            log.resume(task.runs.session_path(ledger.progress.run, "events", ledger.progress.iteration, "jsonl"))
             if not ledger.progress.workflow:
                 begin(task, ledger, place.definitions, place.workflow, place.clock)
             finish_interrupted(task, ledger, place.definitions, place.clock)
