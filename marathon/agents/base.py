@@ -38,7 +38,7 @@ class Host:
     on_tick: Callable[[], bool]  # to be called every now and then; True asks to end the session at once
     timeout: float | None
     start: Callable[..., Exit]
-    attended: bool  # somebody sits at the terminal
+    attended: bool  # a human sits at the terminal
     mail: Callable[[], Mapping[str, object]]  # the runner state, as the agent's side left it
     new_steering: Callable[[], Sequence[Steer]]  # messages that came since the session began
     steer: Callable[[str, bool], Steer | None]  # keep what was typed: for this session, or (True) for the next one
@@ -76,7 +76,7 @@ class Agent(Protocol):
         """One session, from its prompt to its end."""
 
     def close(self) -> None:
-        """The marathon is over or stands still: let go of everything."""
+        """The marathon is over or stands still: end every process."""
 
 
 class LastWords(NamedTuple):

@@ -21,6 +21,7 @@ _LONGEST_ARGUMENT = 4000  # of one argument, where all of them together are too 
 _MOST_ARGUMENTS = 20
 _TELLING_ARGUMENTS = ("command", "path", "file_path", "pattern", "query", "url")
 _ENCODER = json.JSONEncoder(default=vars, ensure_ascii=False)
+START = b'{"v":'  # of every line
 
 
 @dataclass(frozen=True)
@@ -218,15 +219,6 @@ def decode(line: bytes) -> Logged | None:
         return event
     except (ValueError, LookupError, TypeError, RecursionError):
         return None
-
-
-def is_event(line: bytes) -> bool:
-    """Whether a line has the form of the log, also one that only a newer version knows."""
-    try:
-        raw = json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(raw, dict) and isinstance(raw.get("v"), int)
 
 
 def usage_of(events: Iterable[Event]) -> Usage:

@@ -109,7 +109,7 @@ def _reason(each: Criterion, done: Done) -> str:
     if done.exit.reason == "timeout":
         return f"it was not done within {duration(each.timeout)}"
     if done.exit.code is None:
-        return f"it was killed by signal {done.exit.signal}" if done.exit.signal else "nobody can tell how it ended"
+        return f"it was killed by signal {done.exit.signal}" if done.exit.signal else "no one can tell how it ended"
     if done.exit.code == each.exit:
         return ""
     expected = f" instead of {each.exit}" if each.exit else ""

@@ -32,6 +32,7 @@ _RULE, _TOOL, _RESULT, _FAILED = "1;36", "36", "2", "31"
 _NOTICE = {"info": "1", "warning": "33", "error": "31"}
 _RESULT_LINES = 3
 _MOST_CALLS = 100
+_LONGEST_HELD = 8000
 
 
 class Screen:
@@ -49,11 +50,9 @@ class Screen:
         self._last_call = ""  # the id of the call whose result may stand right below it
         self._typed = ""
         self._drawn = ""
-        self._in_line = False  # the agent's text stands in an unfinished line,
-        self._column = 0  # as far as here,
-        self._below = False  # and what is drawn stands below it,
-        self._columns = 0  # in a window of this width
+        self._in_line = False  # the agent's text stands in an unfinished line
         self._thinking = False
+        self._held = ""  # the agent's unfinished line while the human types
 
     def __call__(self, event: Event) -> None:
         self._out.write("")  # what was held, if the reader reads again
@@ -97,8 +96,8 @@ class Screen:
 
     def close(self) -> None:
         """Leave no half line behind."""
-        self._erase()
         self._end_line()
+        self._erase()
         self._out.close()
 
     def _output(self, event: Output) -> None:
@@ -114,24 +113,32 @@ class Screen:
             self._line(f"  {text}")
 
     def _text(self, event: Text) -> None:
-        text = clean(event.text).expandtabs(4)
-        if not text or (text == "\n" and not (self._in_line and event.thinking == self._thinking)):
-            return
-        self._erase()
+        """As it comes; but while the human types, whole lines above the line that is being typed."""
         if event.thinking != self._thinking:
             self._end_line()
             self._thinking = event.thinking
-        self._out.write(self._styled(text, _RESULT if event.thinking else ""))
+        self._held += clean(event.text).expandtabs(4)
+        if self._held == "\n" and not self._in_line:
+            self._held = ""  # the end of a part that ended its line itself
+        in_full = not self._typed or len(self._held) > _LONGEST_HELD
+        self._show_held(len(self._held) if in_full else self._held.rfind("\n") + 1)
+
+    def _show_held(self, length: int) -> None:
+        text, self._held = self._held[:length], self._held[length:]
+        if not text:
+            return
+        self._erase()
+        self._out.write(self._styled(text, _RESULT if self._thinking else ""))
         self._in_line = not text.endswith("\n")
-        if self._live:
-            self._column = _column_after(self._column, text)
-            if self._typed:
-                self._draw()
+        if self._typed:
+            self._draw()
 
     def _typing(self, text: str) -> None:
         if text == self._typed:  # said again: another program had the terminal, and the cursor is elsewhere
-            self._drawn, self._below, self._in_line, self._column = "", False, False, 0
+            self._drawn, self._in_line = "", False
         self._typed = text
+        if not text:
+            self._show_held(len(self._held))
         self._draw()
 
     def _tool_called(self, event: ToolCalled) -> None:
@@ -163,9 +170,7 @@ class Screen:
         session, elapsed = self._session, duration(time.monotonic() - self._began)
         if self._typed:  # of a long line the end, where the cursor is
             self._redraw("› " + _fit_end(self._typed, _width() - 4))
-        elif self._in_line:
-            self._erase()
-        else:
+        elif not self._in_line:
             status = f"{_head(session)} │ iteration {session.iteration} │ {elapsed} │ {self._last_line}"
             self._redraw(status.rstrip(" │"))
 
@@ -182,16 +187,17 @@ class Screen:
             self._out.write(f"\a\x1b]9;{safe}\x1b\\\x1b]777;notify;pi-marathon;{safe}\x1b\\")
 
     def _line(self, text: str, style: str = "") -> None:
-        self._erase()
         self._end_line()
+        self._erase()
         self._out.write(self._styled(text, style) + "\n")
         if self._typed:
             self._draw()
 
     def _end_line(self) -> None:
+        self._show_held(len(self._held))
         if self._in_line:
             self._out.write("\n")
-            self._in_line, self._column = False, 0
+            self._in_line = False
 
     def _styled(self, text: str, style: str) -> str:
         return f"\x1b[{style}m{text}\x1b[0m" if style and self._color else text
@@ -199,21 +205,16 @@ class Screen:
     def _redraw(self, text: str) -> None:
         shown = _fit(text, _width() - 1)
         if shown != self._drawn:
-            if self._in_line and not self._drawn:
-                self._below, self._columns = True, _width()
+            if self._in_line:
                 self._out.write("\n")
+                self._in_line = False
             self._out.write("\r\x1b[K" + shown)
             self._drawn = shown
 
     def _erase(self) -> None:
-        """Take away what is drawn, and go back to where the agent's text ended."""
         if self._drawn:
             self._out.write("\r\x1b[K")
-            if self._below and self._column < self._columns == _width():
-                self._out.write(f"\x1b[A\x1b[{self._column + 1}G")
-            elif self._below:  # at the edge, or in a window that has changed, the text goes on in this line
-                self._column = 0
-            self._drawn, self._below = "", False
+            self._drawn = ""
 
 
 def _head(session: SessionBegan) -> str:
@@ -236,18 +237,6 @@ def _summary(event: SessionEnded) -> list[str]:
 def _width() -> int:
     """The columns of the terminal as it is now."""
     return shutil.get_terminal_size().columns
-
-
-def _column_after(column: int, text: str) -> int:
-    """Where the cursor stands after the text. At the very edge a terminal waits with the next line."""
-    from rich.cells import cell_len
-
-    columns = _width()
-    if "\n" in text:
-        column, text = 0, text.rpartition("\n")[2]
-    for needed in map(cell_len, text):
-        column = needed if column + needed > columns else column + needed
-    return column
 
 
 def _fit(text: str, room: int) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from marathon.core.events import (
+    START,
     Event,
     Logged,
     Notice,
@@ -22,7 +23,6 @@ from marathon.core.events import (
     Used,
     decode,
     encode,
-    is_event,
     usage_of,
 )
 from marathon.core.usage import Usage
@@ -33,7 +33,7 @@ _AT_ONCE = 4 * 1024 * 1024  # bytes that a reader holds at most
 _TAIL = 512 * 1024  # bytes in which an event of the agent is surely found
 _OF_THE_AGENT = Output | Text | ToolCalled | ToolEnded
 _OURS = os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-OLD = "was written by an earlier version of pi-marathon in a format that is not shown here. It is readable as text."
+OLD = "has lines in the format of an earlier version of pi-marathon, which are not shown here. Open it as text."
 
 
 class EventLog:
@@ -121,9 +121,9 @@ def read_events(path: Path | str, offset: int = 0) -> tuple[list[Logged], int]:
     whole = data[: data.rfind(b"\n") + 1]
     if not whole and len(data) == _AT_ONCE:
         whole = data  # of one endless line, which is no event of ours
-    lines = whole.split(b"\n")
-    events = [event for line in lines if line and (event := decode(line))]
-    if whole and offset == 0 and not is_event(lines[0]):
+    lines = [line for line in whole.split(b"\n") if line]
+    events = [event for line in lines if (event := decode(line))]
+    if offset == 0 and not all(line.startswith(START) for line in lines):
         events.insert(0, Notice(f"{path} {OLD}", "warning"))
     return events, offset + len(whole)
 
@@ -139,7 +139,7 @@ def follow(path: Path | str, offset: int = 0, *, more: Callable[[], bool] = lamb
 
 
 def usage_in_log(path: Path | str) -> Usage:
-    """What a session used, as far as its log tells; also of a session that nobody saw the end of."""
+    """What a session used, as far as its log tells; also of a session whose end no one saw."""
     return usage_of(follow(path))
 
 

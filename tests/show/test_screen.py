@@ -37,8 +37,8 @@ from tests.support.world import World, research
 
 BEGAN = SessionBegan(run=1, iteration=3, phase="plan", emoji="📝", agent="pi", log="")
 OVER = SessionEnded(iteration=3, phase="plan", ending="ended", cause="", seconds=65)
-# What the screen itself says to a terminal: start of line, erase, style, one up, to a column.
-OWN = re.compile(r"\r|\x1b\[(?:K|A|\d+G|[\d;]*m)")
+# What the screen itself says to a terminal: start of line, erase, style.
+OWN = re.compile(r"\r|\x1b\[(?:K|[\d;]*m)")
 # What an agent might say to one, each with a trace that a reader would see.
 HOSTILE = [
     "\x1b[2J",
@@ -172,6 +172,20 @@ def test_results_of_calls_that_overlap_say_which_call_they_are_of() -> None:
         "⚙ read c",
         "  │ right below",
     ]
+
+
+def test_while_the_human_types_only_whole_lines_of_the_agent_come_above_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    events: list[Event] = [BEGAN, Text("I lo"), Typing("h"), Text("ok."), Typing("hm"), Text("\nThen "), Text("more")]
+    text = shown(*events, live=True)
+    assert text.split("───\n")[1] == (
+        "I lo\n\r\x1b[K› h\r\x1b[K› hm\r\x1b[Kok.\n\r\x1b[K› hm\r\x1b[KThen more\n\r\x1b[K› hm\r\x1b[K"  # closed
+    )
+    sent = shown(*events, Typing(""), Text(" text\n"), live=True)
+    assert "\r\x1b[KThen more text\n" in sent
+    told = shown(*events, Notice("Look."), live=True)
+    assert "\r\x1b[KThen more\n" in told
+    assert told.endswith("\r\x1b[KLook.\n\r\x1b[K› hm\r\x1b[K")
 
 
 @pytest.mark.parametrize("columns", [1, 2, 10, 40, 79])

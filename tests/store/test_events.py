@@ -225,7 +225,7 @@ def test_a_log_of_an_earlier_version_says_so_and_what_was_added_to_it_is_read(na
     path.write_bytes((OLD_LOGS / f"{name}.jsonl").read_bytes())
     (event,), offset = read_events(path)
     assert isinstance(event, Notice)
-    assert "written by an earlier version" in event.text
+    assert "the format of an earlier version" in event.text
     assert event.level == "warning"
     assert offset == path.stat().st_size
     log = EventLog()
@@ -233,6 +233,13 @@ def test_a_log_of_an_earlier_version_says_so_and_what_was_added_to_it_is_read(na
     log(GateOpened("review", "research"))
     log.close()
     assert list(follow(path))[1:] == [GateOpened("review", "research")]
+
+
+def test_lines_of_an_earlier_extension_in_a_log_of_ours_are_mentioned(path: Path, log: EventLog) -> None:
+    with path.open("ab") as file:
+        file.write((OLD_LOGS / "pi-extension.jsonl").read_bytes())
+    log(ENDED)
+    assert [type(event) for event in follow(path)] == [Notice, SessionBegan, SessionEnded]
 
 
 def test_what_a_newer_version_wrote_is_read_as_far_as_it_is_known(path: Path) -> None:

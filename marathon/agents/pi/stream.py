@@ -191,7 +191,7 @@ class _Session:
             self._host.emit(Notice(question_of(self._run.dialogs[0])))
             return
         for dialog in self._run.dialogs:
-            self._host.emit(Notice(f"An extension asked and nobody is there: {question_of(dialog)}", "warning"))
+            self._host.emit(Notice(f"An extension asked, but no one is there: {question_of(dialog)}", "warning"))
             self._process.send(cancelled(dialog))
         self._run.dialogs.clear()
 

@@ -21,7 +21,6 @@ const RUNNER_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/;
 const ESCAPE_KEY = /^\x1b(\[27[;:\d]*u)?$/;
 const CONTROL = /\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 const LONGEST_TEXT = 64 * 1024;
-const LONGEST_ARGUMENT = 4000;
 
 export default function (pi: ExtensionAPI): void {
   if (loadedTwice(pi)) return;
@@ -163,28 +162,20 @@ function proposal(taskDir: string): string {
   }
 }
 
+function textIn(content: unknown): string {
+  const parts = Array.isArray(content) ? content : [];
+  return parts.flatMap((part) => (part?.type === "text" ? [String(part.text)] : [])).join("\n");
+}
+
 /** Whether a message says that all is done: the mark, on a line of its own. */
 function saysComplete(content: unknown): boolean {
   return textIn(content).split("\n").some((line) => line.trim() === COMPLETE_MARK);
 }
 
-// The session's log, as marathon/core/events.py defines it
-
-function cut(text: string, most: number): string {
-  return text.length <= most ? text : `${text.slice(0, most)}… [${text.length - most} more characters were left out]`;
-}
-
-/** A call's arguments, each of them cut where all together are too long for a line of the log. */
-function boundedArguments(given: Fields = {}): Fields {
-  if (JSON.stringify(given).length <= LONGEST_TEXT) return given;
-  const bounded = ([name, value]: [string, unknown]) =>
-    [cut(name, 200), cut(typeof value === "string" ? value : JSON.stringify(value), LONGEST_ARGUMENT)] as const;
-  return Object.fromEntries(Object.entries(given).slice(0, 20).map(bounded));
-}
-
-function textIn(content: unknown): string {
-  const parts = Array.isArray(content) ? content : [];
-  return parts.flatMap((part) => (part?.type === "text" ? [String(part.text)] : [])).join("\n");
+/** What is too long for a line of the log is cut, and that is said. */
+function bounded(_key: string, value: unknown): unknown {
+  const left = typeof value === "string" ? value.length - LONGEST_TEXT : 0;
+  return left > 0 ? `${(value as string).slice(0, LONGEST_TEXT)}… [${left} more characters were left out]` : value;
 }
 
 // The agent's tools
@@ -269,7 +260,7 @@ class Marathon {
     this.on("tool_execution_start", ({ toolCallId: id, toolName: name, args }, ctx) => {
       this.usage.toolCalls++;
       this.called.set(id, Date.now());
-      this.log(ctx, "tool_called", { id, name, arguments: boundedArguments(args) });
+      this.log(ctx, "tool_called", { id, name, arguments: args ?? {} });
     });
     this.on("tool_execution_end", ({ toolCallId: id, toolName: name, result, isError }, ctx) => {
       const seconds = (Date.now() - (this.called.get(id) ?? Date.now())) / 1000;
@@ -336,12 +327,12 @@ class Marathon {
     this.log(ctx, "usage", { usage: used });
   }
 
-  /** Append an event to the log; only while pi has the terminal, because otherwise the runner does it. */
+  /** Append an event as marathon/core/events.py defines it; while pi has no terminal, the runner does that. */
   private log(ctx: ExtensionContext, type: string, fields: Fields): void {
     const file = this.facts.eventsFile;
     if (typeof file !== "string" || !inTerminal(ctx)) return;
-    if (typeof fields.text === "string") fields.text = cut(fields.text, LONGEST_TEXT);
-    fs.appendFileSync(file, `${JSON.stringify({ v: 1, at: Date.now() / 1000, type, ...fields })}\n`, { mode: 0o600 });
+    const line = JSON.stringify({ v: 1, at: Date.now() / 1000, type, ...fields }, bounded);
+    fs.appendFileSync(file, `${line}\n`, { mode: 0o600 });
   }
 
   /** The agent has stopped, and nothing starts it again but the human. */
@@ -455,7 +446,7 @@ class Marathon {
     try {
       ctx.ui.notify(`marathon: ${because(error)}`, "error");
     } catch {
-      // pi has replaced this session meanwhile; from a timer, nobody would catch what it throws then.
+      // pi has replaced this session meanwhile; from a timer, no one would catch what it throws then.
     }
   }
 }
