@@ -49,7 +49,8 @@ class Runs:
         try:
             began = datetime.fromisoformat(started).timestamp()
             log = self.session_path(run, "events", iteration, "jsonl")
-            last = last_activity(log) or os.stat(log).st_mtime
+            written = os.stat(log).st_mtime
+            last = min(last_activity(log) or written, written)  # no event is later than its file
         except (OSError, ValueError):
             return 0.0
         return max(0.0, last - began)
