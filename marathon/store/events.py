@@ -63,12 +63,12 @@ class EventLog:
         self.close()
         with contextlib.suppress(OSError):
             fd = os.open(path, os.O_RDWR | _OURS)
-            size = os.fstat(fd).st_size
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
+            found = os.fstat(fd)
+            if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:  # it may have another name elsewhere
                 os.close(fd)
                 return
             self._path, self._fd = path, fd
-            if size and os.pread(fd, 1, size - 1) != b"\n":  # the runner was killed while it wrote
+            if found.st_size and os.pread(fd, 1, found.st_size - 1) != b"\n":  # the runner was killed while it wrote
                 write_all(fd, b"\n")
 
     def close(self) -> None:

@@ -101,6 +101,10 @@ def read(run: Run, *records: Json) -> list[Event]:
         ),
         ({"type": "compaction_start", "reason": "threshold"}, [Notice("pi compacts its context (threshold)")]),
         (
+            {"type": "compaction_end", "reason": "threshold", "aborted": False, "errorMessage": "too\nlong"},
+            [Notice("pi could not compact its context: too long", "warning")],
+        ),
+        (
             {"type": "extension_error", "extensionPath": "x.ts", "event": "agent_end", "error": "x is\nnull"},
             [Notice("An extension of pi failed: x is null", "warning")],
         ),

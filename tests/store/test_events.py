@@ -125,7 +125,7 @@ def test_another_program_may_append_meanwhile(path: Path, log: EventLog) -> None
     assert said == ["ours 0", "theirs 0", "ours 1", "theirs 1", "ours 2", "theirs 2"]
 
 
-@pytest.mark.parametrize("kind", ["pipe", "link", "file", "no folder"])
+@pytest.mark.parametrize("kind", ["pipe", "link", "hard link", "file", "no folder"])
 def test_what_an_agent_put_in_its_place_is_neither_waited_for_nor_followed(tmp_path: Path, kind: str) -> None:
     path, mine = tmp_path / "events" / "001.jsonl", tmp_path / "mine"
     mine.write_text("mine")
@@ -134,13 +134,14 @@ def test_what_an_agent_put_in_its_place_is_neither_waited_for_nor_followed(tmp_p
     acts: dict[str, Callable[[], object]] = {
         "pipe": lambda: os.mkfifo(path),
         "link": lambda: path.symlink_to(mine),
+        "hard link": lambda: path.hardlink_to(mine),
         "file": lambda: path.write_text("old\n"),
         "no folder": lambda: None,
     }
     acts[kind]()
     assert [event for event in follow(path) if not isinstance(event, Notice)] == []
     log = EventLog()
-    if kind in ("pipe", "link"):
+    if kind in ("pipe", "link", "hard link"):
         log.resume(str(path))
         log(Notice("not here"))
     log(began(path))

@@ -118,8 +118,9 @@ def _compaction(run: Run, record: dict[str, Any]) -> list[Event]:
 
 
 def _compaction_end(run: Run, record: dict[str, Any]) -> list[Event]:
-    used = table_in(record.get("result")).get("usage")
-    return [_used(used, turns=0, model="")] if used else []
+    if record.get("errorMessage"):
+        return [Notice(f"pi could not compact its context: {one_line(str(record['errorMessage']), 200)}", "warning")]
+    return [_used(table_in(record.get("result")).get("usage"), turns=0, model="")]
 
 
 def _agent_start(run: Run, record: dict[str, Any]) -> list[Event]:

@@ -272,6 +272,9 @@ class Marathon {
       this.log(ctx, "notice", { text: `pi compacts its context (${reason})`, level: "info" });
     });
     this.on("session_compact", ({ compactionEntry }, ctx) => this.count(compactionEntry, ctx));
+    this.on("session_compact_failed", ({ errorMessage }, ctx) => {
+      this.log(ctx, "notice", { text: `pi could not compact its context: ${errorMessage}`, level: "warning" });
+    });
     // agent_settled came with entry renderers (0.80.4). Before, agent_end may be followed by a retry or a compaction
     // that nothing announces: wait and see whether the agent starts again.
     if (typeof this.pi.registerEntryRenderer === "function") {
