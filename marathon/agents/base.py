@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
 from marathon.core.error_kind import is_blocking
-from marathon.core.events import Output, Sink, Ticked, Told
+from marathon.core.events import Notice, Output, Sink, Ticked
 from marathon.core.life import Steer
 from marathon.core.records import Ending
 from marathon.core.text import one_line, says_complete
@@ -38,7 +38,7 @@ class Host:
     on_tick: Callable[[], bool]  # to be called every now and then; True asks to end the session at once
     timeout: float | None
     start: Callable[..., Exit]
-    attended: bool  # somebody sits at the terminal
+    attended: bool  # a human sits at the terminal
     mail: Callable[[], Mapping[str, object]]  # the runner state, as the agent's side left it
     new_steering: Callable[[], Sequence[Steer]]  # messages that came since the session began
     steer: Callable[[str, bool], Steer | None]  # keep what was typed: for this session, or (True) for the next one
@@ -66,10 +66,6 @@ class Agent(Protocol):
     def name(self) -> str: ...
 
     @property
-    def keeps_log(self) -> bool:
-        """Whether it writes its events itself, because it has the terminal and nobody else sees them."""
-
-    @property
     def tells_usage(self) -> bool:
         """Whether it says what a session cost; where it does not, a budget of money or tokens cannot be kept."""
 
@@ -80,7 +76,7 @@ class Agent(Protocol):
         """One session, from its prompt to its end."""
 
     def close(self) -> None:
-        """The marathon is over or stands still: let go of everything."""
+        """The marathon is over or stands still: end every process."""
 
 
 class LastWords(NamedTuple):
@@ -113,7 +109,7 @@ def run_program(argv: Sequence[str], host: Host, *, terminal: bool) -> tuple[Exi
             signals=host.signals,
             on_output=on_output,
             on_tick=on_tick,
-            on_interrupt=lambda: host.emit(Told(TWICE, "warning")),
+            on_interrupt=lambda: host.emit(Notice(TWICE, "warning")),
             on_resume=lambda: None if terminal else host.emit(Ticked()),
             timeout=host.timeout,
         )
@@ -124,7 +120,7 @@ def run_program(argv: Sequence[str], host: Host, *, terminal: bool) -> tuple[Exi
         if stdin is not None:
             os.close(stdin)
     if exit.swept and exit.reason == "exited":
-        host.emit(Told(f"{exit.swept} process(es) the agent had left running were ended.", "warning"))
+        host.emit(Notice(f"{exit.swept} process(es) the agent had left running were ended.", "warning"))
     return exit, last_words
 
 

@@ -17,7 +17,6 @@ class CommandAgent:
     argv: tuple[str, ...]
     mode: Mode = "stream"
     name: str = "command"
-    keeps_log: bool = False
     tells_usage: bool = False
 
     def check(self) -> None:
@@ -29,7 +28,7 @@ class CommandAgent:
     def run(self, host: Host) -> Outcome:
         exit, last_words = run_program(self.argv, host, terminal=self.mode == "tui")
         outcome = plain_outcome(exit, last_words)
-        # Whoever has the terminal and is ended from it was closed by the human.
+        # A program that has the terminal and is ended from it was closed by the human.
         if self.mode == "tui" and outcome.ending == "crashed" and exit.signal in _CLOSED_BY_HUMAN:
             return replace(outcome, ending="left", cause="closed by the human")
         return outcome

@@ -13,7 +13,6 @@ from marathon.cli.arguments import task_path
 from marathon.cli.options import CommandLine, check_place, run_options
 from marathon.cli.status_query import Facts, Known, course_for, here, sessions_in, status_of, summary_of
 from marathon.core.courses.phases import Phases
-from marathon.core.events import Event
 from marathon.core.names import utc
 from marathon.errors import MarathonError
 from marathon.process.signals import Signals
@@ -24,7 +23,6 @@ from marathon.runner.marathon import open as open_marathon
 from marathon.runner.opening import check_workflow
 from marathon.show.report import as_json, as_markdown
 from marathon.show.screen import Screen
-from marathon.store.events import EventLog
 from marathon.store.file_store import FileStore
 from marathon.store.journal import read_journal
 from marathon.store.places import states_folder, trusted_folder
@@ -66,18 +64,11 @@ def _run_task(line: CommandLine, project: Path) -> int:
     screen = Screen(
         sys.stderr if line.as_json else sys.stdout, live=on_terminal() and not line.as_json, notify=line.notify
     )
-    log = EventLog()
-
-    def emit(event: Event) -> None:
-        log(event)
-        screen(event)
-
     with contextlib.ExitStack() as cleanup:
         signals = cleanup.enter_context(Signals())
-        cleanup.callback(log.close)
         cleanup.callback(screen.close)
         attended = interactive() and not line.as_json
-        surface: GateSurface = TerminalSurface(signals, task.own / "draft.md") if attended else ShellSurface(emit)
+        surface: GateSurface = TerminalSurface(signals, task.own / "draft.md") if attended else ShellSurface(screen)
         store = FileStore(task, utc_now)
         opened = open_marathon(
             options,
@@ -87,7 +78,7 @@ def _run_task(line: CommandLine, project: Path) -> int:
             store,
             course,
             signals=signals,
-            emit=emit,
+            show=screen,
             states=states_folder(),
             trusted=trusted_folder(),
         )

@@ -13,7 +13,7 @@ from typing import Any
 from marathon.core.completion import judged
 from marathon.core.criteria import Criterion
 from marathon.core.error_kind import kind_of_check
-from marathon.core.events import Checking, Sink, Told
+from marathon.core.events import CheckEnded, Checking, Notice, Sink
 from marathon.core.records import CheckResult
 from marathon.core.text import clean, duration, one_line
 from marathon.process.command import Command
@@ -43,7 +43,7 @@ class Checks:
         results = self._run([each for each in criteria if each.command])
         again = [each for each in criteria if results and each.name in results and _may_pass(results[each.name])]
         if again and results is not None:
-            self.emit(Told("Once more, as this may pass: " + ", ".join(one_line(each.name, 80) for each in again)))
+            self.emit(Notice("Once more, as this may pass: " + ", ".join(one_line(each.name, 80) for each in again)))
             once_more = self._run(again)
             results = None if once_more is None else {**results, **once_more}
         if results is None:
@@ -75,11 +75,7 @@ class Checks:
 
     def _tell(self, result: CheckResult) -> None:
         self._under_way.pop(result.name, None)
-        name, took = one_line(result.name, 120), f" ({duration(result.seconds)})" if result.command else ""
-        if result.met:
-            self.emit(Told(f"✓ {name}{took}"))
-        else:
-            self.emit(Told(f"✗ {name}{took}: {one_line(result.reason, 200)}"))
+        self.emit(CheckEnded(result.name, result.met, result.seconds, result.reason, result.command))
 
     def _tick(self) -> None:
         for name, began in list(self._under_way.items())[:1]:
@@ -113,7 +109,7 @@ def _reason(each: Criterion, done: Done) -> str:
     if done.exit.reason == "timeout":
         return f"it was not done within {duration(each.timeout)}"
     if done.exit.code is None:
-        return f"it was killed by signal {done.exit.signal}" if done.exit.signal else "nobody can tell how it ended"
+        return f"it was killed by signal {done.exit.signal}" if done.exit.signal else "no one can tell how it ended"
     if done.exit.code == each.exit:
         return ""
     expected = f" instead of {each.exit}" if each.exit else ""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from marathon.core import events
 from marathon.core.events import HumanNeeded
 from marathon.core.gates import POLICIES, WAITS_FOR_HUMAN, Offer, is_auto_approved, offers, refusal
 from marathon.core.records import Answer, Cancelled, Choice, Gate, OversightSet, Remark
@@ -15,6 +16,7 @@ from marathon.core.text import steps_line
 from marathon.errors import MarathonError
 from marathon.runner import verify
 from marathon.runner.session import update_state
+from marathon.store.events import has_output
 from marathon.store.inbox import Message
 from marathon.surfaces.base import GateView
 from marathon.surfaces.gate_text import check_lines
@@ -60,6 +62,7 @@ def _open(marathon: Marathon, gate: Gate) -> None:
         marathon.task.save_round(marathon.life.run, gate.phase, marathon.where.round, phase.output)
     update_state(marathon, gate.phase, marathon.life.iteration, state="paused")
     marathon.record(replace(gate, token=secrets.token_hex(8)))
+    marathon.emit(events.GateOpened(gate.reason, gate.phase, gate.message))
 
 
 def _act_on(marathon: Marathon, gate: Gate, answer: Answer) -> int | None:
@@ -76,6 +79,7 @@ def _act_on(marathon: Marathon, gate: Gate, answer: Answer) -> int | None:
             marathon.tell(f"From now on you are asked {when}.")
         case "cancel":
             marathon.record(Cancelled())
+            marathon.emit(events.GateAnswered(answer.choice, answer.by, gate.phase))
         case _:
             _record(marathon, gate, answer)
     if answer.message:  # what it said is in the journal
@@ -96,6 +100,7 @@ def _record(marathon: Marathon, gate: Gate, answer: Answer) -> None:
         if answer.text:  # the only copy left is the one on the screen
             marathon.tell(f"It could not be saved. What you typed:\n{answer.text}", "error")
         raise
+    marathon.emit(events.GateAnswered(answer.choice, answer.by, gate.phase))
     marathon.journal.write_owed_words()
 
 
@@ -156,9 +161,6 @@ def _log(marathon: Marathon) -> Path | None:
     """Everything the last session said, for whoever has to find out why it failed."""
     task, life = marathon.task, marathon.life
     log = Path(task.runs.session_path(life.run, "events", life.iteration, "jsonl"))
-    try:
-        with log.open("rb") as lines:
-            says_something = sum(1 for _ in islice(lines, 3)) > 2  # beside its beginning and its end
-    except OSError:
-        return None
-    return marathon.shown / log.relative_to(task.folder) if says_something else None
+    with contextlib.suppress(MarathonError):
+        return marathon.shown / log.relative_to(task.folder) if has_output(log) else None
+    return None

@@ -16,7 +16,7 @@ from marathon.agents.base import Agent
 from marathon.core.budgets import Limits
 from marathon.core.courses.base import Course
 from marathon.core.courses.where import Where
-from marathon.core.events import Sink, Told
+from marathon.core.events import Event, Notice, Sink
 from marathon.core.life import Life
 from marathon.core.records import Oversight, Record
 from marathon.core.wait import Now
@@ -27,6 +27,7 @@ from marathon.runner.journal import Journal
 from marathon.runner.stops import Stops
 from marathon.store.agent_channel import AgentChannel, sweep
 from marathon.store.base import Lease, Store
+from marathon.store.events import EventLog
 from marathon.store.task import Task
 from marathon.store.trusted import Trusted
 from marathon.surfaces.base import GateSurface
@@ -106,7 +107,7 @@ class Marathon:
         return self.journal.record(record)
 
     def tell(self, text: str, level: Literal["info", "warning", "error"] = "info") -> None:
-        self.emit(Told(text, level))
+        self.emit(Notice(text, level))
 
 
 def new_runner_id() -> str:
@@ -127,7 +128,7 @@ def open(
     course: Course,
     *,
     signals: Signals,
-    emit: Sink,
+    show: Sink,
     states: Path,
     trusted: Path,
     environ: Mapping[str, str] = os.environ,
@@ -135,8 +136,14 @@ def open(
     now: Callable[[], Now] = moment,
 ) -> Iterator[Marathon]:
     """Take the task, bring its journal up to date, and hand over a marathon that is ready to run."""
-    runner = new_runner_id()
+    runner, log = new_runner_id(), EventLog()
+
+    def emit(event: Event) -> None:
+        show(event)  # first, so that what a full disk cannot take is still shown
+        log(event)
+
     with contextlib.ExitStack() as cleanup:
+        cleanup.callback(log.close)
         lease = opening.take(store, options, runner, project, emit)
         cleanup.callback(lease.release)
         cleanup.callback(sweep, states, time.time())
@@ -145,6 +152,7 @@ def open(
         cleanup.callback(store.close)
         journal = Journal(store, course, options.task)
         cleanup.callback(agent.close)
+        log.resume(options.task.runs.session_path(journal.life.run, "events", journal.life.iteration, "jsonl"))
         marathon = Marathon(
             options=options,
             project=project,

@@ -9,7 +9,7 @@ from marathon.core.budgets import BUDGETS, with_amounts
 from marathon.core.courses.phases import Phases
 from marathon.core.courses.workflow import Path as PhasePath
 from marathon.core.courses.workflow import Phase, WorkflowInvalid, locate, places, recorded_path
-from marathon.core.events import Sink, Told
+from marathon.core.events import Notice, Sink
 from marathon.core.human_note import HumanNote
 from marathon.core.names import DONE, StateInvalid
 from marathon.core.records import Begun, LimitSet, OversightSet, RestartBegun
@@ -46,7 +46,7 @@ def take(store: Store, options: RunOptions, runner: str, project: Path, emit: Si
 def _end_strays(runner: str, emit: Sink) -> bool:
     strays = find_by_environ("MARATHON_RUNNER_ID", runner) if runner else []
     for stray in strays:
-        emit(Told(f"Ending pid {stray.pid} ({one_line(stray.command, 80)}), left by an earlier runner.", "warning"))
+        emit(Notice(f"Ending pid {stray.pid} ({one_line(stray.command, 80)}), left by an earlier runner.", "warning"))
     end(strays, STRAY_GRACE)
     return bool(strays)
 

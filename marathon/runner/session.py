@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from marathon.agents.base import Host, Outcome
+from marathon.core import events
 from marathon.core.breakers import last_contents
 from marathon.core.courses.workflow import Phase
-from marathon.core.events import SessionBegan, SessionOver
+from marathon.core.events import SessionBegan
 from marathon.core.life import Life, Steer
 from marathon.core.names import DONE, StateInvalid
 from marathon.core.prompt import build_prompt
@@ -17,7 +18,6 @@ from marathon.core.records import Proposal, Rating, SessionEnded, SessionStarted
 from marathon.core.state import TaskState, rating_in
 from marathon.core.steps import RunSession
 from marathon.core.text import clean, one_line, steps_line
-from marathon.core.usage import Usage
 from marathon.errors import TaskInvalid
 from marathon.git.changes import UNKNOWN, Changes, changes_since
 from marathon.process.child import run
@@ -87,8 +87,7 @@ def run_session(marathon: Marathon, step: RunSession) -> None:
             warned=[budget for budget, _ in step.warnings],
         )
     )
-    kept_log = "" if marathon.agent.keeps_log else log
-    marathon.emit(SessionBegan(life.run, iteration, phase.id, phase.emoji, marathon.agent.name, kept_log))
+    marathon.emit(SessionBegan(life.run, iteration, phase.id, marathon.agent.name, phase.emoji, log))
     before, state_before, began = task.artifacts(), task.state_mark(), time.time()
     try:
         outcome = marathon.agent.run(_host(marathon, life, phase.id, prompt))
@@ -134,18 +133,15 @@ def observe(
         rating=rating,
     )
     life = marathon.record(ended)
-    used = outcome.usage or Usage()
     marathon.emit(
-        SessionOver(
+        events.SessionEnded(
             life.iteration,
             phase.id,
             ended.ending,
             ended.cause,
-            outcome.seconds,
-            turns=used.turns,
-            tokens=used.tokens,
-            cost=used.cost,
-            steps=steps_line(life.steps),
+            ended.seconds,
+            outcome.usage,
+            steps_line(life.steps),
         )
     )
 

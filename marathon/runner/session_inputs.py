@@ -69,7 +69,7 @@ def channel_fields(marathon: Marathon, phase: str, iteration: int, now: datetime
         "phase": phase,
         "iteration": iteration,
         "run": life.run,
-        "eventsFile": log if marathon.agent.keeps_log else None,
+        "eventsFile": log,
         "costBefore": life.usage.cost,
         "steer": [steer.text for steer in life.steer],
         "waitSeconds": None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from marathon.core.events import Sink, Told
+from marathon.core.events import Notice, Sink
 from marathon.errors import TaskInvalid
 from marathon.store.base import Store
 from marathon.store.task import Task
@@ -35,6 +35,6 @@ class Stops:
                 continue
             self._store.remove(message.id)
             if message.to == self._runner:
-                self._emit(Told("Stopping, as asked." if message.now else "Stopping after this session, as asked."))
+                self._emit(Notice("Stopping, as asked." if message.now else "Stopping after this session, as asked."))
                 self._after_session = True
                 self._now = self._now or message.now

@@ -7,7 +7,8 @@ import select
 import time
 from typing import TYPE_CHECKING
 
-from marathon.core.events import Waiting
+from marathon.core import events
+from marathon.core.events import WaitBegan, Waiting
 from marathon.core.records import WaitEnded, WaitStarted
 from marathon.core.steps import Wait
 from marathon.core.wait import carried_over, left, wait_record
@@ -33,15 +34,16 @@ def wait(marathon: Marathon, step: Wait) -> None:
     early = _count_down(marathon, step.started, reason)
     if not marathon.stops.asked():
         marathon.record(WaitEnded(early=early))
+        marathon.emit(events.WaitEnded(early))
 
 
 def _count_down(marathon: Marathon, started: WaitStarted, reason: str) -> bool:
     """True if a key ended it early."""
-    first, keys = True, marathon.surface.interactive
+    keys = marathon.surface.interactive
+    marathon.emit(WaitBegan(reason, left(started, marathon.now())))
     with Keys() if keys else contextlib.nullcontext() as pressed:
         while (seconds := left(started, marathon.now())) > 0 and not marathon.stops.asked():
-            marathon.emit(Waiting(reason, seconds, first, skippable=keys))
-            first = False
+            marathon.emit(Waiting(reason, seconds, skippable=keys))
             patience = min(LOOK_EVERY, seconds)
             if pressed is None:
                 _pause(patience, marathon.signals)

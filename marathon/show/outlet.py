@@ -1,4 +1,4 @@
-"""Writes to somebody who may have stopped reading: a full pipe or Ctrl+S must not hold up the marathon."""
+"""Writes to a reader who may have stopped reading, because a full pipe or Ctrl+S must not hold up the marathon."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TextIO
 
 _MOST_HELD = 256 * 1024
 _PATIENCE = 2.0  # seconds for a slow reader, once so much is held
-_LAST_PATIENCE = 60.0  # at the end: nothing else waits then, and somebody may be paging through it
-_LEFT_OUT = b"\n[some output was left out: nobody read it]\n"
+_LAST_PATIENCE = 60.0  # at the end: nothing else waits then, and a human may be paging through it
+_LEFT_OUT = b"\n[some output was left out: no one read it]\n"
 _PIECE_FOR_A_PIPE = select.PIPE_BUF  # what fits where there is room at all
 _PIECE_FOR_A_TERMINAL = 256
 
@@ -43,7 +43,7 @@ class Outlet:
             self._out = None
 
     def close(self) -> None:
-        """What is held, if somebody takes it now."""
+        """What is held, if it is read now."""
         if self._out is not None and self._held:
             try:
                 self._push(_LAST_PATIENCE)

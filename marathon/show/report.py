@@ -1,4 +1,4 @@
-"""How a run of the marathon ended, for somebody who was not there: summary.md, and one JSON object."""
+"""How a run of the marathon ended, for a human who was not there: summary.md, and one JSON object."""
 
 from __future__ import annotations
 

@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from typing import TextIO
 
 from marathon.core.events import (
+    CheckEnded,
     Checking,
     Event,
     HumanNeeded,
+    Notice,
     Output,
-    Said,
     SessionBegan,
-    SessionOver,
+    SessionEnded,
+    Text,
     Ticked,
-    Told,
+    ToolCalled,
     ToolEnded,
-    ToolStarted,
     Typing,
+    WaitBegan,
     Waiting,
 )
 from marathon.core.text import amount, clean, duration, one_line
-from marathon.show.cells import column_after, fit, fit_end, width
 from marathon.show.outlet import Outlet
 
 _SIGNS = {"info": "", "warning": "⚠️  ", "error": "❌ "}
 _RULE, _TOOL, _RESULT, _FAILED = "1;36", "36", "2", "31"
-_TOLD = {"info": "1", "warning": "33", "error": "31"}
+_NOTICE = {"info": "1", "warning": "33", "error": "31"}
 _RESULT_LINES = 3
+_MOST_CALLS = 100
+_LONGEST_HELD = 8000
 
 
 class Screen:
@@ -42,55 +46,63 @@ class Screen:
         self._session: SessionBegan | None = None
         self._began = 0.0
         self._last_line = ""
+        self._calls: dict[str, str] = {}  # what each open tool call is, by its id
+        self._last_call = ""  # the id of the call whose result may stand right below it
         self._typed = ""
         self._drawn = ""
-        self._in_line = False  # the agent's text stands in an unfinished line,
-        self._column = 0  # as far as here,
-        self._below = False  # and what is drawn stands below it,
-        self._columns = 0  # in a window of this width
+        self._in_line = False  # the agent's text stands in an unfinished line
         self._thinking = False
+        self._held = ""  # the agent's unfinished line while the human types
 
     def __call__(self, event: Event) -> None:
-        self._out.write("")  # what was held, if somebody reads again
+        self._out.write("")  # what was held, if the reader reads again
         match event:
             case SessionBegan():
                 self._session, self._began, self._last_line = event, time.monotonic(), ""
-                head = f"{event.emoji} {event.phase}".strip()
-                self._line(f"─── {head} · iteration {event.iteration} · {event.agent} ───", _RULE)
+                self._calls.clear()
+                self._line(f"─── {_head(event)} · iteration {event.iteration} · {event.agent} ───", _RULE)
             case Output():
                 self._output(event)
-            case Said():
-                self._said(event)
-            case ToolStarted():
-                self._line(f"⚙ {one_line(event.name, 40)} {one_line(event.arguments, 200)}".rstrip(), _TOOL)
+            case Text():
+                self._text(event)
+            case ToolCalled():
+                self._tool_called(event)
             case ToolEnded():
                 self._tool_ended(event)
             case Typing():
                 self._typing(clean(event.text))
             case Ticked():
                 self._draw()
-            case SessionOver():
+            case SessionEnded():
                 self._session, self._typed = None, ""
                 self._line(f"─── {' │ '.join(_summary(event))} ───", _RULE)
             case Checking():
                 if self._live:
                     self._redraw(f"⏳ checking: {one_line(event.name, 120)} │ {duration(event.seconds)}")
+            case CheckEnded():
+                took = f" ({duration(event.seconds)})" if event.command else ""
+                why = f": {one_line(event.reason, 200)}" if event.reason else ""
+                self._line(f"{'✓' if event.met else '✗'} {one_line(event.name, 120)}{took}{why}", _NOTICE["info"])
+            case WaitBegan():
+                if not self._live:
+                    self._line(f"⏳ {one_line(event.reason, 120)} │ {duration(event.seconds)} left")
             case Waiting():
-                self._waiting(event)
-            case Told():
-                self._line(_SIGNS[event.level] + clean(event.text), _TOLD[event.level])
+                if self._live:
+                    self._waiting(event)
+            case Notice():
+                self._line(_SIGNS[event.level] + clean(event.text), _NOTICE[event.level])
             case HumanNeeded():
                 self._ring(event.text)
 
     def close(self) -> None:
         """Leave no half line behind."""
-        self._erase()
         self._end_line()
+        self._erase()
         self._out.close()
 
     def _output(self, event: Output) -> None:
         if not (self._live or event.complete):
-            return  # a piece of a very long line: nobody could read it
+            return  # a piece of a very long line, which no one could read
         text = one_line(event.text[:8000], 2000)
         if not text:
             return
@@ -100,31 +112,52 @@ class Screen:
         else:
             self._line(f"  {text}")
 
-    def _said(self, event: Said) -> None:
-        text = clean(event.text).expandtabs(4)
-        if not text or (text == "\n" and not (self._in_line and event.thinking == self._thinking)):
-            return
-        self._erase()
+    def _text(self, event: Text) -> None:
+        """As it comes; but while the human types, whole lines above the line that is being typed."""
         if event.thinking != self._thinking:
             self._end_line()
             self._thinking = event.thinking
-        self._out.write(self._styled(text, _RESULT if event.thinking else ""))
+        self._held += clean(event.text).expandtabs(4)
+        if self._held == "\n" and not self._in_line:
+            self._held = ""  # the end of a part that ended its line itself
+        in_full = not self._typed or len(self._held) > _LONGEST_HELD
+        self._show_held(len(self._held) if in_full else self._held.rfind("\n") + 1)
+
+    def _show_held(self, length: int) -> None:
+        text, self._held = self._held[:length], self._held[length:]
+        if not text:
+            return
+        self._erase()
+        self._out.write(self._styled(text, _RESULT if self._thinking else ""))
         self._in_line = not text.endswith("\n")
-        if self._live:
-            self._column = column_after(self._column, text)
-            if self._typed:
-                self._draw()
+        if self._typed:
+            self._draw()
 
     def _typing(self, text: str) -> None:
-        if text == self._typed:  # said again: somebody else had the terminal, and the cursor is elsewhere
-            self._drawn, self._below, self._in_line, self._column = "", False, False, 0
+        if text == self._typed:  # said again: another program had the terminal, and the cursor is elsewhere
+            self._drawn, self._in_line = "", False
         self._typed = text
+        if not text:
+            self._show_held(len(self._held))
         self._draw()
 
+    def _tool_called(self, event: ToolCalled) -> None:
+        call = f"{one_line(event.name, 40)} {event.summary}".rstrip()
+        self._calls[event.id] = call
+        if len(self._calls) > _MOST_CALLS:
+            del self._calls[next(iter(self._calls))]
+        self._last_call = event.id
+        self._line(f"⚙ {call}", _TOOL)
+
     def _tool_ended(self, event: ToolEnded) -> None:
-        lines = [line for line in clean(event.text).splitlines() if line.strip()]
+        """The first lines of a result. Where it might be another call's, it says which call it belongs to."""
+        call = self._calls.pop(event.id, one_line(event.name, 40))
         if event.failed:
-            self._line(f"  │ ✗ {one_line(event.name, 40)} failed", _FAILED)
+            self._line(f"  │ ✗ {call} failed", _FAILED)
+        elif self._calls or event.id != self._last_call:
+            self._line(f"  │ ⚙ {call}", _TOOL)
+        self._last_call = ""
+        lines = [line for line in clean(event.text).splitlines() if line.strip()]
         for line in lines[:_RESULT_LINES]:
             self._line(f"  │ {line.expandtabs(4).rstrip()[:200]}", _RESULT)
         if len(lines) > _RESULT_LINES:
@@ -136,22 +169,17 @@ class Screen:
             return
         session, elapsed = self._session, duration(time.monotonic() - self._began)
         if self._typed:  # of a long line the end, where the cursor is
-            self._redraw("› " + fit_end(self._typed, width() - 4))
-        elif self._in_line:
-            self._erase()
-        else:
-            head = f"{session.emoji} {session.phase}".strip()
-            self._redraw(f"{head} │ iteration {session.iteration} │ {elapsed} │ {self._last_line}".rstrip(" │"))
+            self._redraw("› " + _fit_end(self._typed, _width() - 4))
+        elif not self._in_line:
+            status = f"{_head(session)} │ iteration {session.iteration} │ {elapsed} │ {self._last_line}"
+            self._redraw(status.rstrip(" │"))
 
     def _waiting(self, event: Waiting) -> None:
         reason, left = f"⏳ {one_line(event.reason, 120)}", f" │ {duration(event.left)} left"
         hint = " (any key: go on now)" if event.skippable else ""
-        if self._live:
-            if len(reason + left + hint) > width() - 2:  # in a narrow window the time counts most
-                hint, reason = "", fit(reason, width() - len(left) - 1)
-            self._redraw(reason + left + hint)
-        elif event.first:
-            self._line(reason + left + hint)
+        if len(reason + left + hint) > _width() - 2:  # in a narrow window the time counts most
+            hint, reason = "", _fit(reason, _width() - len(left) - 1)
+        self._redraw(reason + left + hint)
 
     def _ring(self, text: str) -> None:
         if self._notify and self._live:
@@ -159,51 +187,72 @@ class Screen:
             self._out.write(f"\a\x1b]9;{safe}\x1b\\\x1b]777;notify;pi-marathon;{safe}\x1b\\")
 
     def _line(self, text: str, style: str = "") -> None:
-        self._erase()
         self._end_line()
+        self._erase()
         self._out.write(self._styled(text, style) + "\n")
         if self._typed:
             self._draw()
 
     def _end_line(self) -> None:
+        self._show_held(len(self._held))
         if self._in_line:
             self._out.write("\n")
-            self._in_line, self._column = False, 0
+            self._in_line = False
 
     def _styled(self, text: str, style: str) -> str:
         return f"\x1b[{style}m{text}\x1b[0m" if style and self._color else text
 
     def _redraw(self, text: str) -> None:
-        shown = fit(text, width() - 1)
+        shown = _fit(text, _width() - 1)
         if shown != self._drawn:
-            if self._in_line and not self._drawn:
-                self._below, self._columns = True, width()
+            if self._in_line:
                 self._out.write("\n")
+                self._in_line = False
             self._out.write("\r\x1b[K" + shown)
             self._drawn = shown
 
     def _erase(self) -> None:
-        """Take away what is drawn, and go back to where the agent's text ended."""
         if self._drawn:
             self._out.write("\r\x1b[K")
-            if self._below and self._column < self._columns == width():
-                self._out.write(f"\x1b[A\x1b[{self._column + 1}G")
-            elif self._below:  # at the edge, or in a window that has changed, the text goes on in this line
-                self._column = 0
-            self._drawn, self._below = "", False
+            self._drawn = ""
 
 
-def _summary(event: SessionOver) -> list[str]:
+def _head(session: SessionBegan) -> str:
+    return f"{session.emoji} {session.phase}".strip()
+
+
+def _summary(event: SessionEnded) -> list[str]:
     """45s, 3 turns, 12.4k tok, $0.12, and what went wrong."""
-    parts = [duration(event.seconds)]
-    if event.turns:
-        parts += [
-            f"{event.turns} turn{'s' if event.turns > 1 else ''}",
-            f"{amount(event.tokens)} tok",
-            f"${event.cost:.2f}",
-        ]
+    parts, used = [duration(event.seconds)], event.usage
+    if used and used.turns:
+        turns = f"{used.turns} turn{'s' if used.turns > 1 else ''}"
+        parts += [turns, f"{amount(used.tokens)} tok", f"${used.cost:.2f}"]
     if event.steps:
         parts.append(event.steps)
     if event.ending != "ended":
         parts.append(event.ending + (f": {one_line(event.cause, 200)}" if event.cause else ""))
     return parts
+
+
+def _width() -> int:
+    """The columns of the terminal as it is now."""
+    return shutil.get_terminal_size().columns
+
+
+def _fit(text: str, room: int) -> str:
+    """As much of the text as fits into that many cells."""
+    from rich.cells import cell_len, set_cell_size
+
+    return text if cell_len(text) <= room else set_cell_size(text, max(room - 1, 0)).rstrip() + "…"
+
+
+def _fit_end(text: str, room: int) -> str:
+    """The end of the text, as much as fits."""
+    from rich.cells import cell_len
+
+    if cell_len(text) <= room:
+        return text
+    end = text[-max(room, 1) :]
+    while end and cell_len(end) >= room:
+        end = end[1:]
+    return "…" + end

@@ -118,7 +118,7 @@ def check_line(facts: dict[str, Any]) -> str:
 
 
 def criteria_facts(life: Life) -> list[dict[str, Any]]:
-    """Every criterion as it was found when it was last looked at; met is null where nobody has looked yet."""
+    """Every criterion as it was found when it was last looked at; met is null where no one has looked yet."""
     results = {result.name: result for result in life.checked.results} if life.checked else {}
     return [
         {

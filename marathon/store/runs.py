@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from marathon.errors import DiskFailed
+from marathon.store.events import last_activity
 from marathon.store.files import disk_errors, make_private_directory, write_atomic, write_new
 
 
@@ -47,7 +48,9 @@ class Runs:
         """Seconds from the start of a session nobody saw the end of to the last thing it printed."""
         try:
             began = datetime.fromisoformat(started).timestamp()
-            last = os.stat(self.session_path(run, "events", iteration, "jsonl")).st_mtime
+            log = self.session_path(run, "events", iteration, "jsonl")
+            written = os.stat(log).st_mtime
+            last = min(last_activity(log) or written, written)  # no event is later than its file
         except (OSError, ValueError):
             return 0.0
         return max(0.0, last - began)

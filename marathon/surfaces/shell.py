@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from marathon.core.events import Sink, Told
+from marathon.core.events import Notice, Sink
 from marathon.core.gates import commands
 from marathon.core.records import Answer
 from marathon.surfaces.base import Elsewhere, GateView
@@ -20,5 +20,5 @@ class ShellSurface:
         if answer is None:
             typed = [f"  {command}" for command in commands(view.offers, str(view.task))]
             lines = [*describe(view), "", "Answer it with one of:", *typed, f"then: {view.resume}"]
-            self._emit(Told("\n".join(lines)))
+            self._emit(Notice("\n".join(lines)))
         return answer

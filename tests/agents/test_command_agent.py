@@ -15,7 +15,7 @@ import pytest
 from marathon.agents.base import Host, Mode, Outcome
 from marathon.agents.command import CommandAgent
 from marathon.agents.table import find_agent
-from marathon.core.events import Event, Output, Told
+from marathon.core.events import Event, Notice, Output
 from marathon.core.records import Ending
 from marathon.errors import AgentUnavailable, WrongUsage
 from marathon.process import child
@@ -116,7 +116,7 @@ def test_one_that_is_asked_to_stop_is_stopped(runner: Runner) -> None:
 
 def test_one_that_leaves_processes_behind_is_told_of(runner: Runner) -> None:
     sh("sleep 60 > /dev/null 2>&1 & exit 0").run(runner.host())
-    assert [event.text for event in runner.events if isinstance(event, Told)] == [
+    assert [event.text for event in runner.events if isinstance(event, Notice)] == [
         "1 process(es) the agent had left running were ended."
     ]
 

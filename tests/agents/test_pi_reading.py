@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from marathon.agents.pi.reading import LONGEST_RECORD, Run, usage_in
-from marathon.core.events import Event, Said, Told, ToolEnded, ToolStarted
-from marathon.core.usage import Usage
+from marathon.agents.pi.reading import LONGEST_RECORD, Run
+from marathon.core.events import Event, Notice, Output, Text, ToolCalled, ToolEnded, Used, usage_of
+from marathon.core.usage import Usage, usage_in
 from marathon.process.lines import LIMIT, Framer
 
 Json = dict[str, Any]
@@ -49,22 +49,19 @@ def failed(error: str) -> Json:
     return ended("error", NO_USAGE, content=[], errorMessage=error)
 
 
-def tool_end(text: Any = "out", *, failed: bool = False) -> Json:
+def tool_end(text: Any = "out", *, failed: bool = False, id: str = "c") -> Json:
     result = {"content": [{"type": "text", "text": text}]}
-    return {"type": "tool_execution_end", "toolCallId": "c", "toolName": "bash", "result": result, "isError": failed}
+    return {"type": "tool_execution_end", "toolCallId": id, "toolName": "bash", "result": result, "isError": failed}
 
 
-def tool_start(name: str, args: Any) -> Json:
-    return {"type": "tool_execution_start", "toolCallId": "c", "toolName": name, "args": args}
+def tool_start(name: str, args: Any, id: str = "c") -> Json:
+    return {"type": "tool_execution_start", "toolCallId": id, "toolName": name, "args": args}
 
 
 def read(run: Run, *records: Json) -> list[Event]:
     shown: list[Event] = []
     for record in records:
-        line = json.dumps(record).encode()
-        whole, events = run.read(line, True)
-        assert whole == line
-        shown += events
+        shown += run.read(json.dumps(record).encode(), True)
     return shown
 
 
@@ -79,30 +76,39 @@ def read(run: Run, *records: Json) -> list[Event]:
         ({"type": "turn_start"}, []),
         ({"type": "message_start", "message": {"role": "assistant", "content": [], "stopReason": "pending"}}, []),
         (update(type="text_start"), []),
-        (update(type="text_delta", delta="Chu"), [Said("Chu")]),
-        (update(type="text_end", content="Chunk done."), [Said("\n")]),
+        (update(type="text_delta", delta="Chu"), [Text("Chu")]),
+        (update(type="text_end", content="Chunk done."), [Text("\n")]),
         (update(type="thinking_start"), []),
-        (update(type="thinking_delta", delta="Hm"), [Said("Hm", thinking=True)]),
-        (update(type="thinking_end", content="Hm."), [Said("\n", thinking=True)]),
+        (update(type="thinking_delta", delta="Hm"), [Text("Hm", thinking=True)]),
+        (update(type="thinking_end", content="Hm."), [Text("\n", thinking=True)]),
         (update(type="toolcall_start", id="call_1", toolName="bash"), []),
         (update(type="toolcall_delta", delta='{"command": "ec'), []),
         (update(type="toolcall_end", toolCall={"type": "toolCall", "name": "bash", "arguments": {}}), []),
-        (tool_start("bash", {"command": "echo\n  1", "timeout": 5}), [ToolStarted("bash", "echo 1")]),
-        (tool_start("write", {"content": "text", "path": "a.py"}), [ToolStarted("write", "a.py")]),
-        (tool_start("ls", {"depth": 2, "ä": True}), [ToolStarted("ls", '{"depth": 2, "ä": true}')]),
-        (tool_start("ls", {}), [ToolStarted("ls", "")]),
-        (tool_end("(no output)"), [ToolEnded("bash", "(no output)")]),
-        (tool_end("boom", failed=True), [ToolEnded("bash", "boom", failed=True)]),
+        (
+            tool_start("bash", {"command": "echo\n  1", "timeout": 5}),
+            [ToolCalled("c", "bash", {"command": "echo\n  1", "timeout": 5})],
+        ),
+        (
+            tool_start("write", {"content": "text", "path": "a.py"}),
+            [ToolCalled("c", "write", {"content": "text", "path": "a.py"})],
+        ),
+        (tool_start("ls", None), [ToolCalled("c", "ls")]),
+        (tool_end("(no output)"), [ToolEnded("c", "bash", "(no output)")]),
+        (tool_end("boom", failed=True), [ToolEnded("c", "bash", "boom", failed=True)]),
         (
             {"type": "auto_retry_start", "attempt": 1, "maxAttempts": 3, "delayMs": 2000, "errorMessage": "500: x"},
-            [Told("pi tries again (1/3) in 2s: 500: x", "warning")],
+            [Notice("pi tries again (1/3) in 2s: 500: x", "warning")],
         ),
-        ({"type": "compaction_start", "reason": "threshold"}, [Told("pi compacts its context (threshold)")]),
+        ({"type": "compaction_start", "reason": "threshold"}, [Notice("pi compacts its context (threshold)")]),
+        (
+            {"type": "compaction_end", "reason": "threshold", "aborted": False, "errorMessage": "too\nlong"},
+            [Notice("pi could not compact its context: too long", "warning")],
+        ),
         (
             {"type": "extension_error", "extensionPath": "x.ts", "event": "agent_end", "error": "x is\nnull"},
-            [Told("An extension of pi failed: x is null", "warning")],
+            [Notice("An extension of pi failed: x is null", "warning")],
         ),
-        ({"type": "extension_ui_request", "id": "u", "method": "notify", "message": "Hello"}, [Told("Hello")]),
+        ({"type": "extension_ui_request", "id": "u", "method": "notify", "message": "Hello"}, [Notice("Hello")]),
         ({"type": "extension_ui_request", "id": "u", "method": "setStatus", "statusKey": "k", "statusText": "t"}, []),
         ({"type": "extension_ui_request", "id": "u", "method": "setWidget", "widgetKey": "k"}, []),
         ({"type": "queue_update", "steering": ["x"], "followUp": []}, []),
@@ -128,10 +134,13 @@ def test_the_parts_of_a_tools_result_are_put_together_and_images_left_out() -> N
     assert shown.text.split() == ["one", "two"]
 
 
-def test_a_very_long_argument_is_cut() -> None:
-    (shown,) = read(Run(), tool_start("bash", {"command": "x" * 100_000}))
-    assert isinstance(shown, ToolStarted)
-    assert len(shown.arguments) <= 200
+def test_calls_that_overlap_are_told_apart_by_their_ids_and_each_is_timed() -> None:
+    times = iter([10.0, 11.0, 14.0, 16.5])
+    run = Run(clock=lambda: next(times))
+    first, second = tool_start("bash", {"command": "a"}, "1"), tool_start("bash", {"command": "b"}, "2")
+    events = read(run, first, second, tool_end("of b", id="2"), tool_end("of a", id="1"))
+    assert events[2:] == [ToolEnded("2", "bash", "of b", seconds=3.0), ToolEnded("1", "bash", "of a", seconds=6.5)]
+    assert run.called == {}
 
 
 # Garbage
@@ -169,15 +178,13 @@ def test_a_very_long_argument_is_cut() -> None:
     ],
     ids=lambda line: repr(line[:40]),
 )
-def test_garbage_is_passed_on_to_the_log_and_harms_nothing(line: bytes) -> None:
+def test_garbage_harms_nothing(line: bytes) -> None:
     run = Run()
-    whole, events = run.read(line, True)
-    assert whole == line
-    assert all(not isinstance(event, Said) for event in events)
+    assert all(not isinstance(event, Text) for event in run.read(line, True))
     assert not run.settled
     assert not run.aborted
     assert run.failure is None
-    assert read(run, update(type="text_delta", delta="still here")) == [Said("still here")]
+    assert read(run, update(type="text_delta", delta="still here")) == [Text("still here")]
 
 
 # Long records
@@ -187,22 +194,20 @@ def test_a_record_longer_than_a_line_may_be_is_put_together_from_its_pieces() ->
     long = json.dumps(tool_end("x" * (5 * LIMIT)), separators=(",", ":")).encode()
     run, framer = Run(), Framer()
     read_of_it = [run.read(piece, complete) for piece, complete in framer.feed(long + b"\n")]
-    assert [whole for whole, _ in read_of_it[:-1]] == [None] * 5
-    whole, (shown,) = read_of_it[-1]
-    assert whole == long
+    assert read_of_it[:-1] == [[]] * 5
+    (shown,) = read_of_it[-1]
     assert isinstance(shown, ToolEnded)
     assert len(shown.text) == 5 * LIMIT
-    assert read(run, update(type="text_delta", delta="next")) == [Said("next")]
+    assert read(run, update(type="text_delta", delta="next")) == [Text("next")]
 
 
 def test_an_endless_line_is_held_only_so_far() -> None:
     run, piece = Run(), b"x" * (8 * 1024 * 1024)
     for _ in range(LONGEST_RECORD // len(piece) + 4):
-        assert run.read(piece, False) == (None, [])
-    whole, events = run.read(b"end", True)
-    assert whole is not None
-    assert len(whole) <= LONGEST_RECORD + len(piece)
-    assert events == []
+        assert run.read(piece, False) == []
+    (said,) = run.read(b"end", True)
+    assert isinstance(said, Output)
+    assert len(said.text) < 100_000
     assert read(run, SETTLED) == []
     assert run.settled
 
@@ -219,6 +224,15 @@ def test_usage_is_the_sum_over_the_assistants_messages_and_tool_calls() -> None:
     assert cost == pytest.approx(0.00612)
     assert run.usage == Usage(input=1600, output=80, cacheRead=400, cost=cost, turns=2, toolCalls=2, model="scripted")
     assert run.usage.tokens == 2080
+
+
+def test_what_was_used_can_be_added_up_from_the_events_alone() -> None:
+    run = Run()
+    result = {"summary": "…", "usage": USAGE}
+    events = read(run, ended("toolUse"), tool_start("bash", {}), {"type": "compaction_end", "result": result}, ended())
+    assert [type(event) for event in events] == [Used, ToolCalled, Used, Used]
+    assert usage_of(events) == run.usage
+    assert (run.usage.turns, run.usage.toolCalls, run.usage.input) == (2, 1, 2400)
 
 
 def test_what_the_updates_and_the_turns_end_repeat_is_not_counted_again() -> None:
@@ -309,7 +323,7 @@ def test_a_retry_that_works_leaves_no_failure() -> None:
     run = Run()
     again = {"type": "agent_end", "messages": [], "willRetry": True}
     shown = read(run, failed(LIMITED), again, retry(1), {"type": "agent_start"})
-    assert [type(event) for event in shown] == [Told]
+    assert [type(event) for event in shown] == [Used, Notice]
     assert (run.failure is None, run.settled) == (False, False)
     read(run, ended(), {"type": "auto_retry_end", "success": True, "attempt": 1}, SETTLED)
     assert (run.failure, run.settled, run.stop_reason) == (None, True, "stop")

@@ -68,9 +68,7 @@ def test_what_stands_in_for_pi_prints_records_that_are_read() -> None:
     run, shown = Run(), set()
     for piece in events(1):
         for line in piece.splitlines():
-            record, told = run.read(line, True)
-            assert record is not None
-            assert isinstance(json.loads(record), dict)
-            shown |= {type(event).__name__ for event in told}
-    assert shown == {"Said", "ToolStarted", "ToolEnded"}
+            assert isinstance(json.loads(line), dict)
+            shown |= {type(event).__name__ for event in run.read(line, True)}
+    assert shown == {"Text", "ToolCalled", "ToolEnded", "Used"}
     assert run.usage.turns == run.usage.toolCalls > 0

@@ -48,7 +48,7 @@ def test_the_small_disk_is_as_small_as_we_think(disk: SmallDisk) -> None:
 def test_a_disk_that_fills_up_during_a_session_loses_nothing(disk: SmallDisk) -> None:
     world = World(disk.folder / "world")
     fill = "head -c 1M /dev/zero > ../../filler" if disk.mounted else "true"
-    world.script(research(), plan(run=f"{MANY_OUTPUT_LINES}; {fill}", hold=True), chunk(), finish())
+    world.script(research(), plan(run=f"{fill}; {MANY_OUTPUT_LINES}", hold=True), chunk(), finish())
     done = disk.run(world, *world.task_args("--auto-approve"), limited=LIMIT)
     assert_one_sentence(done, str(world.task / ".marathon"), disk.full, "intact")
     assert [record["type"] for record in world.journal()][-2:] == ["moved", "session_started"]

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from marathon.core.events import Logged
+from marathon.store.events import follow
 from tests.process.driver import PATIENCE, Pty
 from tests.real.install import PiInstall
 from tests.real.model_server import ModelServer, Script
@@ -147,8 +149,11 @@ class Desk:
             check=False,
         )
 
-    def lines(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.events.read_text().splitlines()]
+    def events_logged(self) -> list[Logged]:
+        """Every line of the log, each of which must be an event."""
+        events = list(follow(self.events))
+        assert len(events) == len(self.events.read_text().splitlines())
+        return events
 
     def requests(self) -> int:
         return len(self.model.requests)

@@ -83,4 +83,4 @@ def test_without_a_terminal_they_are_refused_and_named(asking: RealWorld) -> Non
     ended = asking.run("--max-iterations", "1")
     assert ended.returncode == 4, ended.stdout
     assert chosen(asking) == "CHOSEN [null,false,null]"
-    assert ended.stdout.count("An extension asked and nobody is there") == 3
+    assert ended.stdout.count("An extension asked, but no one is there") == 3

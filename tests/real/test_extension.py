@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from marathon.core.events import Notice, Text, ToolCalled, ToolEnded
+from marathon.core.usage import usage_in
+from marathon.store.events import usage_in_log
 from marathon.store.inbox import Inbox
 from tests.real.desk import PROMPT, Desk
 from tests.real.install import PiInstall
@@ -76,6 +79,7 @@ def test_one_rpc_process_serves_sessions_of_different_phases(desk: Callable[...,
     assert pi.ask(type="get_state")["success"]
     assert at.state()["sessionEnded"] is False
     assert pi.close() == 0
+    assert not at.events.exists()  # over RPC the runner logs
 
 
 @pytest.mark.parametrize("runner", ["../runner-1", "no-such-runner"])
@@ -124,21 +128,34 @@ def test_a_session_in_the_terminal_ends_by_itself(desk: Callable[..., Desk]) -> 
     assert [path.name for path in at.home.states.iterdir()] == ["runner-1.json"]
 
 
-def test_events_of_a_terminal_session_are_appended_to_the_file_the_runner_names(
-    desk: Callable[..., Desk],
-) -> None:
-    at = desk(Turn("I look.", tools=[bash("echo seen")]), Turn("Done."))
+def test_events_of_a_terminal_session_are_appended_to_the_log_the_runner_names(desk: Callable[..., Desk]) -> None:
+    at = desk(Turn("I look.", thinking="Hm.", tools=[bash("echo seen"), bash("exit 3")]), Turn("Done."))
     at.session().wait()
-    lines = at.lines()
-    kinds = [line["type"] for line in lines]
-    assert kinds[0] == "agent_start"
-    assert kinds[-2:] == ["agent_end", "agent_settled"]
-    assert {"tool_execution_start", "tool_execution_end", "turn_end"} < set(kinds)
-    assert "message_update" not in kinds
-    answers = [line["message"] for line in lines if line["type"] == "message_end"]
-    assert [answer["stopReason"] for answer in answers if answer["role"] == "assistant"] == ["toolUse", "stop"]
-    assert all(line["at"].endswith("Z") for line in lines)
+    events = at.events_logged()
+    assert [event for event in events if isinstance(event, Text)] == [
+        Text("Hm.\n", thinking=True),
+        Text("I look.\n"),
+        Text("Done.\n"),
+    ]
+    calls = {event.id: event for event in events if isinstance(event, ToolCalled)}
+    assert [call.arguments for call in calls.values()] == [{"command": "echo seen"}, {"command": "exit 3"}]
+    results = {calls[event.id].summary: event for event in events if isinstance(event, ToolEnded)}
+    assert results["echo seen"].text == "seen\n"
+    assert (results["echo seen"].failed, results["exit 3"].failed) == (False, True)
+    assert all(result.name == "bash" and 0 <= result.seconds < 30 for result in results.values())
+    assert all(event.at > 1e9 for event in events)
+    assert usage_in_log(at.events) == usage_in(at.state()["usage"])
     assert stat.S_IMODE(at.events.stat().st_mode) == 0o600
+
+
+def test_a_line_of_the_log_is_never_very_long(desk: Callable[..., Desk]) -> None:
+    long = "x" * 300_000
+    at = desk(Turn("", tools=[ToolCall("write", {"path": "long.txt", "content": long})]), Turn(long), Turn("Done."))
+    at.session().wait()
+    assert max(len(line) for line in at.events.read_text().splitlines()) < 300_000
+    (call,) = [event for event in at.events_logged() if isinstance(event, ToolCalled)]
+    assert call.summary == "long.txt"
+    assert call.arguments["content"].endswith("[234464 more characters were left out]")
 
 
 def test_a_retry_does_not_end_the_session(desk: Callable[..., Desk]) -> None:
@@ -146,6 +163,9 @@ def test_a_retry_does_not_end_the_session(desk: Callable[..., Desk]) -> None:
     assert at.session().wait() == 0
     assert at.requests() == 3
     assert at.state()["stopReason"] == "stop"
+    warnings = [event.text for event in at.events_logged() if isinstance(event, Notice)]
+    assert len(warnings) == 2
+    assert all("The server had an error" in warning for warning in warnings)
 
 
 def test_compaction_does_not_end_the_session_and_its_cost_counts(desk: Callable[..., Desk]) -> None:
@@ -154,9 +174,9 @@ def test_compaction_does_not_end_the_session_and_its_cost_counts(desk: Callable[
     assert at.session().wait() == 0
     assert at.state()["stopReason"] == "stop"
     assert at.state()["usage"]["output"] == 4 * 40
-    compactions = [line for line in at.lines() if line["type"].startswith("compaction")]
-    assert [line["type"] for line in compactions] == ["compaction_start", "compaction_end"]
-    assert compactions[1]["result"]["usage"]["output"] == 40
+    notices = [event.text for event in at.events_logged() if isinstance(event, Notice)]
+    assert "pi compacts its context (overflow)" in notices
+    assert usage_in_log(at.events) == usage_in(at.state()["usage"])
 
 
 def test_a_provider_that_refuses_ends_the_session_with_its_error(desk: Callable[..., Desk]) -> None:
@@ -221,6 +241,7 @@ def test_escape_keeps_pi_open_until_that_exchange_is_over(desk: Callable[..., De
     pi.send(b"rather this\r")
     assert pi.wait() == 0
     assert at.model.requests[1].last_text == "rather this"
+    assert Notice("→ typed: rather this") in at.events_logged()
     assert at.state()["stopReason"] == "stop"
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import asdict
 
 import pytest
 
+from marathon.store.events import usage_in_log
 from tests.process.driver import Pty, until
 from tests.real.model_server import Turn, Work, ask, bash, by_phase, coding_agent, wait
 from tests.real.real_world import RealWorld
@@ -45,10 +47,8 @@ def test_research_gate_plan_gate_with_feedback_implement_in_chunks_done(real: Re
     assert all(one["turns"] == 3 and one["toolCalls"] == 2 and one["cost"] > 0 and one["model"] for one in usage)
     status = json.loads(real.cli("status", "task", "--json").stdout)
     assert status["usage"]["cost"] == pytest.approx(sum(one["cost"] for one in usage))
-    events = real.task / ".marathon/runs/001/events/001.jsonl"
-    assert {"message_end", "tool_execution_start"} <= {
-        json.loads(line).get("type") for line in events.read_text().splitlines()
-    }
+    logged = [usage_in_log(path) for path in sorted((real.task / ".marathon/runs/001/events").iterdir())]
+    assert [asdict(one) for one in logged] == usage
 
 
 def test_without_a_terminal_the_gate_is_answered_from_a_shell(real: RealWorld) -> None:

@@ -85,7 +85,7 @@ def test_a_whole_marathon(tmp_path: Path, oldest: PiInstall, mode: str) -> None:
         terminal = world.terminal("--mode", mode, "--auto-approve")
         try:
             terminal.resize(40, 120)
-            terminal.expect(b"Completed")
+            terminal.expect(b"Completed", seconds=90)  # five starts of pi
             assert terminal.wait() == 0
         finally:
             terminal.close()

@@ -48,7 +48,7 @@ def test_a_reader_who_never_reads_is_waited_for_once_and_misses_something() -> N
         took = float(writer.stderr.readline().split()[-1])
         out, _ = writer.communicate("\n", timeout=PATIENCE)
     assert took < PATIENCE
-    assert "left out: nobody read it" in out
+    assert "left out: no one read it" in out
     assert out.startswith("line 0\n")
     assert out.endswith("and the last\n")
 

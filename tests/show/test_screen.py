@@ -12,30 +12,33 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from marathon.core.events import (
+    CheckEnded,
     Event,
     HumanNeeded,
+    Notice,
     Output,
-    Said,
     SessionBegan,
-    SessionOver,
+    SessionEnded,
+    Text,
     Ticked,
-    Told,
+    ToolCalled,
     ToolEnded,
-    ToolStarted,
     Typing,
+    WaitBegan,
     Waiting,
 )
-from marathon.show.cells import cells, fit, fit_end
+from marathon.core.usage import Usage
 from marathon.show.screen import Screen
 from tests.process.driver import Pty
 from tests.support.world import World, research
 
 BEGAN = SessionBegan(run=1, iteration=3, phase="plan", emoji="📝", agent="pi", log="")
-OVER = SessionOver(iteration=3, phase="plan", ending="ended", cause="", seconds=65)
-# What the screen itself says to a terminal: start of line, erase, style, one up, to a column.
-OWN = re.compile(r"\r|\x1b\[(?:K|A|\d+G|[\d;]*m)")
+OVER = SessionEnded(iteration=3, phase="plan", ending="ended", cause="", seconds=65)
+# What the screen itself says to a terminal: start of line, erase, style.
+OWN = re.compile(r"\r|\x1b\[(?:K|[\d;]*m)")
 # What an agent might say to one, each with a trace that a reader would see.
 HOSTILE = [
     "\x1b[2J",
@@ -68,16 +71,20 @@ def telling(text: str) -> list[Event]:
         BEGAN,
         Output("out", text),
         Output("err", text, complete=False),
-        Said(text),
-        Said(text, thinking=True),
-        ToolStarted(text, text),
-        ToolEnded(text, text),
-        ToolEnded(text, text, failed=True),
+        Text(text),
+        Text(text, thinking=True),
+        ToolCalled("1", text, {"path": text}),
+        ToolCalled(text, text, {"command": text}),
+        ToolEnded("1", text, text),
+        ToolEnded(text, text, text, failed=True),
+        ToolEnded("unknown", text, text),
         Typing(text),
         Ticked(),
         Typing(""),
-        Waiting(text, 5.0, first=True, skippable=True),
-        Told(text, "warning"),
+        WaitBegan(text, 5.0),
+        Waiting(text, 5.0, skippable=True),
+        CheckEnded(text, False, 1.0, text, text),
+        Notice(text, "warning"),
         replace(OVER, ending="crashed", cause=text),
     ]
 
@@ -105,12 +112,14 @@ def test_without_a_terminal_each_event_that_matters_is_a_plain_line() -> None:
         Output("out", "a piece of a very long line", complete=False),
         Ticked(),
         Output("err", "  \n"),
-        ToolStarted("bash", "ls -l"),
-        ToolEnded("bash", "one\ntwo\nthree\nfour\n"),
+        ToolCalled("1", "bash", {"command": "ls -l"}),
+        ToolEnded("1", "bash", "one\ntwo\nthree\nfour\n"),
         OVER,
-        Told("STATE.json was not valid.", "warning"),
-        Waiting("waiting: CI", 300, first=True, skippable=False),
-        Waiting("waiting: CI", 299, first=False, skippable=False),
+        Notice("STATE.json was not valid.", "warning"),
+        WaitBegan("waiting: CI", 300),
+        Waiting("waiting: CI", 300, skippable=False),
+        CheckEnded("the tests pass", True, 3.2, command="pytest"),
+        CheckEnded("it is readable", False, reason="the agent says no"),
         HumanNeeded("plan waits for you"),
     )
     assert text.splitlines() == [
@@ -124,11 +133,13 @@ def test_without_a_terminal_each_event_that_matters_is_a_plain_line() -> None:
         "─── 1m 05s ───",
         "⚠️  STATE.json was not valid.",
         "⏳ waiting: CI │ 5m 00s left",
+        "✓ the tests pass (3s)",
+        "✗ it is readable: the agent says no",
     ]
 
 
 def test_a_session_s_end_tells_what_it_used_and_what_went_wrong() -> None:
-    over = replace(OVER, ending="crashed", cause="exit code 1", turns=3, tokens=12_400, cost=0.125)
+    over = replace(OVER, ending="crashed", cause="exit code 1", usage=Usage(turns=3, input=12_400, cost=0.125))
     line = shown(over)
     for part in ("1m 05s", "3 turns", "12.4k tok", "$0.1", "crashed: exit code 1"):
         assert part in line
@@ -142,23 +153,51 @@ def test_on_a_terminal_one_line_is_redrawn_and_nothing_is_left_of_it() -> None:
     assert again.count("same") == 1
 
 
-@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=80), st.integers(1, 40))
-def test_text_is_cut_to_the_cells_there_are(text: str, room: int) -> None:
-    for cut in (fit(text, room), fit_end(text, room)):
-        assert sum(map(cells, cut)) <= max(room, 1)
-    assert fit(text, 1000) == text
+def test_results_of_calls_that_overlap_say_which_call_they_are_of() -> None:
+    text = shown(
+        ToolCalled("1", "bash", {"command": "make a"}),
+        ToolCalled("2", "bash", {"command": "make b"}),
+        ToolEnded("2", "bash", "b is made"),
+        ToolEnded("1", "bash", "a is not", failed=True),
+        ToolCalled("3", "read", {"path": "c"}),
+        ToolEnded("3", "read", "right below"),
+    )
+    assert text.splitlines() == [
+        "⚙ bash make a",
+        "⚙ bash make b",
+        "  │ ⚙ bash make b",
+        "  │ b is made",
+        "  │ ✗ bash make a failed",
+        "  │ a is not",
+        "⚙ read c",
+        "  │ right below",
+    ]
+
+
+def test_while_the_human_types_only_whole_lines_of_the_agent_come_above_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    events: list[Event] = [BEGAN, Text("I lo"), Typing("h"), Text("ok."), Typing("hm"), Text("\nThen "), Text("more")]
+    text = shown(*events, live=True)
+    assert text.split("───\n")[1] == (
+        "I lo\n\r\x1b[K› h\r\x1b[K› hm\r\x1b[Kok.\n\r\x1b[K› hm\r\x1b[KThen more\n\r\x1b[K› hm\r\x1b[K"  # closed
+    )
+    sent = shown(*events, Typing(""), Text(" text\n"), live=True)
+    assert "\r\x1b[KThen more text\n" in sent
+    told = shown(*events, Notice("Look."), live=True)
+    assert "\r\x1b[KThen more\n" in told
+    assert told.endswith("\r\x1b[KLook.\n\r\x1b[K› hm\r\x1b[K")
 
 
 @pytest.mark.parametrize("columns", [1, 2, 10, 40, 79])
-@pytest.mark.parametrize("text", ["x" * 500, "漢" * 500, "🏃" * 500, "e\u0301" * 300, "a漢" * 100])
+@pytest.mark.parametrize("text", ["x" * 500, "漢" * 500, "🏃" * 500, "e\u0301" * 300, "a漢" * 100, "👨‍👩‍👧" * 50])
 def test_the_live_line_never_wraps(monkeypatch: pytest.MonkeyPatch, columns: int, text: str) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    written = shown(BEGAN, Output("out", text), Typing(text), Waiting(text, 5, first=True, skippable=True), live=True)
+    written = shown(BEGAN, Output("out", text), Typing(text), Waiting(text, 5, skippable=True), live=True)
     drawn = [part for part in re.split(r"\r\x1b\[K", written)[1:] if "\n" not in part]
     assert drawn
     for line in drawn:
         plain = OWN.sub("", line)
-        assert sum(map(cells, plain)) < max(columns, 2), repr(plain)
+        assert cell_len(plain) < max(columns, 2), repr(plain)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,6 @@ from marathon.process.signals import Signals
 from marathon.runner.loop import run as run_marathon
 from marathon.runner.marathon import RunOptions
 from marathon.runner.marathon import open as open_marathon
-from marathon.store.events import EventLog
 from marathon.store.file_store import FileStore
 from marathon.store.task import Task
 from marathon.surfaces.base import GateSurface
@@ -89,12 +88,7 @@ class Ran:
 
 def run(place: Place, start: Start, course: Course | None = None) -> Ran:
     """As `pi-marathon --task` does it."""
-    log = EventLog()
     store: MortalStore | None = None
-
-    def emit(event: Event) -> None:
-        log(event)
-        start.emit(event)
 
     try:
         with living(start.life), Signals() as signals:
@@ -115,7 +109,7 @@ def run(place: Place, start: Start, course: Course | None = None) -> Ran:
                 store,
                 course or place.course,
                 signals=signals,
-                emit=emit,
+                show=start.emit,
                 states=place.states,
                 trusted=place.task.parent / "agreed",
                 clock=place.clock,
@@ -127,7 +121,6 @@ def run(place: Place, start: Start, course: Course | None = None) -> Ran:
     except Killed:
         return Ran(None, None, store.owes if store else None)
     finally:
-        log.close()
         close_all_below(place.task)
 
 

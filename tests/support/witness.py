@@ -238,7 +238,6 @@ class _Agent:
     plan: list[Session]
     life: Life
     name: str = "any"
-    keeps_log: bool = False
     tells_usage: bool = False
 
     def check(self) -> None:

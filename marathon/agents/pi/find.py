@@ -1,4 +1,4 @@
-"""Finds pi and says, before the first session, what is wrong with it and how to mend that."""
+"""Finds pi and says, before the first session, what is wrong with it and how to fix that."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def find_pi(environ: Mapping[str, str]) -> Pi:
     if program is None:
         if named:
             raise AgentUnavailable(
-                f"MARATHON_PI names {named!r}, which is not an executable program. Mend or unset it."
+                f"MARATHON_PI names {named!r}, which is not an executable program. Correct or unset it."
             )
         raise AgentUnavailable(f"pi was not found. Install it ({INSTALL}), or name it with MARATHON_PI=/path/to/pi.")
     pi = Pi(program, _version(program, environ))

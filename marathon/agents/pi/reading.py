@@ -1,20 +1,21 @@
-"""Reads pi's RPC records: what to show, what was used, how the run ended. Pure; judged from structured fields only."""
+"""Reads pi's RPC records into events, and how the run ended. Judged from structured fields only."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from marathon.agents.pi.failures import Failure, failure_of
-from marathon.core.events import Event, Said, Told, ToolEnded, ToolStarted
+from marathon.agents.reading import Failure, failure_of, table_in, text_in
+from marathon.core.events import LONGEST_TEXT, Event, Notice, Output, Text, ToolCalled, ToolEnded, Used, usage_of
 from marathon.core.text import one_line, says_complete
-from marathon.core.usage import Usage
+from marathon.core.usage import Usage, number_in, usage_in
 
 LONGEST_RECORD = 64 * 1024 * 1024
+LOGIN = "check the key: start pi and type /login"
 DIALOGS = ("select", "confirm", "input", "editor")
-_TELLING_ARGUMENTS = ("command", "path", "file_path", "pattern", "query", "url")
 
 
 @dataclass
@@ -31,22 +32,32 @@ class Run:
     dialogs: list[dict[str, Any]] = field(default_factory=list)
     settles: bool = True  # false for versions without agent_settled
     working: bool = False
+    clock: Callable[[], float] = time.monotonic
+    called: dict[str, float] = field(default_factory=dict)  # when each tool call began that has not ended
     _partial: bytearray = field(default_factory=bytearray)
 
-    def read(self, line: bytes, complete: bool) -> tuple[bytes | None, list[Event]]:
-        """A whole record, once it is whole, and what it shows; pieces of an overlong line are put together first."""
+    def read(self, line: bytes, complete: bool) -> list[Event]:
+        """What a record tells, once it is whole; the pieces of an overlong line are put together first."""
         if not complete or self._partial:
             self._partial += line if len(self._partial) < LONGEST_RECORD else b""
             if not complete:
-                return None, []
+                return []
             line = bytes(self._partial)
             self._partial.clear()
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):
-            return line, []
+            return [Output("out", line[:LONGEST_TEXT].decode("utf-8", "replace"))]
         reader = _READERS.get(str(record.get("type"))) if isinstance(record, dict) else None
-        return line, reader(self, record) if reader else []
+        events = reader(self, record) if reader else []
+        self.usage = self.usage.plus(usage_of(events))
+        return events
+
+
+def pi_failure(message: str) -> Failure:
+    """From pi's errorMessage."""
+    failure = failure_of(message)
+    return replace(failure, permanent=True) if message.startswith("No API key") else failure
 
 
 def _response(run: Run, record: dict[str, Any]) -> list[Event]:
@@ -55,59 +66,61 @@ def _response(run: Run, record: dict[str, Any]) -> list[Event]:
 
 
 def _message_update(run: Run, record: dict[str, Any]) -> list[Event]:
-    update = _table(record.get("assistantMessageEvent"))
+    update = table_in(record.get("assistantMessageEvent"))
     match update.get("type"):
         case "text_delta":
-            return [Said(str(update.get("delta", "")))]
+            return [Text(str(update.get("delta", "")))]
         case "thinking_delta":
-            return [Said(str(update.get("delta", "")), thinking=True)]
+            return [Text(str(update.get("delta", "")), thinking=True)]
         case "text_end" | "thinking_end":
-            return [Said("\n", thinking=update.get("type") == "thinking_end")]
+            return [Text("\n", thinking=update.get("type") == "thinking_end")]
     return []
 
 
 def _message_end(run: Run, record: dict[str, Any]) -> list[Event]:
-    message = _table(record.get("message"))
+    message = table_in(record.get("message"))
     if message.get("role") != "assistant":
         return []
     run.stop_reason = str(message.get("stopReason", ""))
-    run.usage = run.usage.plus(_usage(message.get("usage"), turns=1, model=str(message.get("model", ""))))
-    run.failure = failure_of(str(message.get("errorMessage", ""))) if run.stop_reason == "error" else None
+    run.failure = pi_failure(str(message.get("errorMessage", ""))) if run.stop_reason == "error" else None
     run.aborted = run.stop_reason == "aborted"
-    run.signal = run.stop_reason == "stop" and says_complete(_text(message.get("content")))
-    return []
+    run.signal = run.stop_reason == "stop" and says_complete(text_in(message.get("content")))
+    return [_used(message.get("usage"), turns=1, model=message.get("model"))]
 
 
 def _tool_start(run: Run, record: dict[str, Any]) -> list[Event]:
-    run.usage = run.usage.plus(Usage(toolCalls=1))
-    return [ToolStarted(str(record.get("toolName", "")), _arguments(record.get("args")))]
+    call = ToolCalled(_id(record), str(record.get("toolName", "")), table_in(record.get("args")))
+    run.called[call.id] = run.clock()
+    return [call]
 
 
 def _tool_end(run: Run, record: dict[str, Any]) -> list[Event]:
-    text = _text(_table(record.get("result")).get("content"))
-    return [ToolEnded(str(record.get("toolName", "")), text, failed=record.get("isError") is True)]
+    now, text = run.clock(), text_in(table_in(record.get("result")).get("content"))
+    seconds = round(now - run.called.pop(_id(record), now), 3)
+    return [ToolEnded(_id(record), str(record.get("toolName", "")), text, record.get("isError") is True, seconds)]
 
 
 def _retry(run: Run, record: dict[str, Any]) -> list[Event]:
-    seconds = _number(record.get("delayMs")) / 1000
+    seconds = number_in(record.get("delayMs")) / 1000
     attempt = f"{record.get('attempt')}/{record.get('maxAttempts')}"
-    cause = failure_of(str(record.get("errorMessage", ""))).message
-    return [Told(f"pi tries again ({attempt}) in {seconds:.0f}s: {cause}", "warning")]
+    cause = pi_failure(str(record.get("errorMessage", ""))).message
+    return [Notice(f"pi tries again ({attempt}) in {seconds:.0f}s: {cause}", "warning")]
 
 
 def _retry_end(run: Run, record: dict[str, Any]) -> list[Event]:
     if record.get("success") is False:
-        run.failure = failure_of(str(record.get("finalError", "")))
+        run.failure = pi_failure(str(record.get("finalError", "")))
     return []
 
 
 def _compaction(run: Run, record: dict[str, Any]) -> list[Event]:
-    return [Told(f"pi compacts its context ({one_line(str(record.get('reason', '')), 40)})")]
+    return [Notice(f"pi compacts its context ({one_line(str(record.get('reason', '')), 40)})")]
 
 
 def _compaction_end(run: Run, record: dict[str, Any]) -> list[Event]:
-    run.usage = run.usage.plus(_usage(_table(record.get("result")).get("usage"), turns=0, model=""))
-    return []
+    if record.get("errorMessage"):
+        return [Notice(f"pi could not compact its context: {one_line(str(record['errorMessage']), 200)}", "warning")]
+    return [_used(table_in(record.get("result")).get("usage"), turns=0, model="")]
 
 
 def _agent_start(run: Run, record: dict[str, Any]) -> list[Event]:
@@ -128,14 +141,14 @@ def _settled(run: Run, record: dict[str, Any]) -> list[Event]:
 
 
 def _extension_error(run: Run, record: dict[str, Any]) -> list[Event]:
-    return [Told(f"An extension of pi failed: {one_line(str(record.get('error', '')), 200)}", "warning")]
+    return [Notice(f"An extension of pi failed: {one_line(str(record.get('error', '')), 200)}", "warning")]
 
 
 def _ui_request(run: Run, record: dict[str, Any]) -> list[Event]:
     if record.get("method") in DIALOGS:
         run.dialogs.append(record)
     elif record.get("method") == "notify":
-        return [Told(one_line(str(record.get("message", "")), 400))]
+        return [Notice(one_line(str(record.get("message", "")), 400))]
     return []
 
 
@@ -157,39 +170,10 @@ _READERS: dict[str, Callable[[Run, dict[str, Any]], list[Event]]] = {
 }
 
 
-def _usage(raw: Any, *, turns: int, model: str) -> Usage:
-    used = _table(raw)
-    return usage_in({**used, "cost": _table(used.get("cost")).get("total"), "turns": turns, "model": model})
+def _used(raw: Any, *, turns: int, model: Any) -> Used:
+    used = table_in(raw)
+    return Used(usage_in({**used, "cost": table_in(used.get("cost")).get("total"), "turns": turns, "model": model}))
 
 
-def usage_in(used: dict[str, Any]) -> Usage:
-    """A usage out of an untrusted table; what is no number counts as nothing."""
-    counted = ("input", "output", "cacheRead", "cacheWrite", "turns", "toolCalls")
-    counts = {name: int(_number(used.get(name))) for name in counted}
-    return Usage(**counts, cost=_number(used.get("cost")), model=one_line(str(used.get("model") or ""), 100))
-
-
-def _arguments(args: Any) -> str:
-    """A tool's arguments on one line: the one that tells most, or all of them as JSON."""
-    table = _table(args)
-    for key in _TELLING_ARGUMENTS:
-        if isinstance(table.get(key), str):
-            return one_line(table[key], 200)
-    return one_line(json.dumps(table, ensure_ascii=False), 200) if table else ""
-
-
-def _text(content: Any) -> str:
-    """The text of a message; what it thinks, calls and shows is not said."""
-    parts = content if isinstance(content, list) else []
-    texts = [part.get("text") for part in parts if isinstance(part, dict)]
-    return "\n".join(text for text in texts if isinstance(text, str))
-
-
-def _table(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _number(value: Any) -> float:
-    """A number that can be added up; anything else, infinity included, is 0."""
-    fits = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e15
-    return float(value) if fits else 0.0
+def _id(record: dict[str, Any]) -> str:
+    return one_line(str(record.get("toolCallId", "")), 200)

@@ -14,11 +14,11 @@ from typing import Any
 
 from marathon.agents.base import TWICE, Host, Outcome, interruption
 from marathon.agents.pi.dialogs import answer_to, cancelled, question_of
-from marathon.agents.pi.failures import failed_outcome
 from marathon.agents.pi.find import EXTENSION, Pi, check_login, find_pi
-from marathon.agents.pi.reading import Run
+from marathon.agents.pi.reading import LOGIN, Run
 from marathon.agents.pi.typed import TypedLine
-from marathon.core.events import Output, Raw, Ticked, Told
+from marathon.agents.reading import failed_outcome
+from marathon.core.events import Notice, Output, Ticked
 from marathon.core.life import Steer
 from marathon.core.text import one_line
 from marathon.errors import AgentUnavailable
@@ -33,7 +33,6 @@ class PiStream:
     """Starts pi for the first session, keeps it for the next ones, and takes a new one after a crash."""
 
     name = "pi"
-    keeps_log = False
     tells_usage = True
 
     def __init__(self, args: tuple[str, ...] = ()) -> None:
@@ -61,7 +60,7 @@ class PiStream:
         elif self._process is not None:
             swept = self._process.sweep()
             if swept:
-                host.emit(Told(f"{swept} process(es) the agent's tools had left running were ended.", "warning"))
+                host.emit(Notice(f"{swept} process(es) the agent's tools had left running were ended.", "warning"))
         return outcome
 
     def close(self) -> None:
@@ -146,7 +145,7 @@ class _Session:
         if run.aborted or self._stopped:
             return Outcome("left", "stopped with Esc", stop_reason="aborted")
         if run.failure is not None:
-            return failed_outcome(run.failure)
+            return failed_outcome(run.failure, LOGIN)
         return Outcome("ended", stop_reason=run.stop_reason, signal=run.signal)
 
     def _attend(self, done: Callable[[], bool], timeout: float | None, readers: dict[int, Callable[[], None]]) -> None:
@@ -157,7 +156,7 @@ class _Session:
                 done=done,
                 on_output=self._hear,
                 on_tick=self._tick,
-                on_interrupt=lambda: host.emit(Told(TWICE, "warning")),
+                on_interrupt=lambda: host.emit(Notice(TWICE, "warning")),
                 on_resume=self._resumed,
                 timeout=timeout,
                 readers=readers,
@@ -181,10 +180,7 @@ class _Session:
             self._host.emit(Output(stream, text, complete))
             return
         asking = bool(self._run.dialogs)
-        record, events = self._run.read(line, complete)
-        if record is not None:
-            self._host.emit(Raw(record))
-        for event in events:
+        for event in self._run.read(line, complete):
             self._host.emit(event)
         if self._run.dialogs and not asking:
             self._show_dialog()
@@ -192,10 +188,10 @@ class _Session:
     def _show_dialog(self) -> None:
         """Ask the oldest open dialog of an extension; without a human it is cancelled, not guessed."""
         if self._host.attended:
-            self._host.emit(Told(question_of(self._run.dialogs[0])))
+            self._host.emit(Notice(question_of(self._run.dialogs[0])))
             return
         for dialog in self._run.dialogs:
-            self._host.emit(Told(f"An extension asked and nobody is there: {question_of(dialog)}", "warning"))
+            self._host.emit(Notice(f"An extension asked, but no one is there: {question_of(dialog)}", "warning"))
             self._process.send(cancelled(dialog))
         self._run.dialogs.clear()
 
@@ -214,7 +210,7 @@ class _Session:
             steer = self._unsent.pop(0)
             self._send({"type": "steer", "message": steer.text})
             self._steered.append(steer.id)
-            self._host.emit(Told(f"→ steering: {one_line(steer.text, 200)}"))
+            self._host.emit(Notice(f"→ steering: {one_line(steer.text, 200)}"))
 
     def _entered(self, text: str) -> None:
         if self._run.dialogs:
@@ -229,22 +225,22 @@ class _Session:
     def _let_finish(self) -> None:
         """The rest of a line begun in this session must not be taken for keys at the gate that may follow."""
         if self._typed is not None and self._typed.text and self.exit is None:
-            self._host.emit(Told("The session is over. Enter keeps your line for the next one; Esc drops it."))
+            self._host.emit(Notice("The session is over. Enter keeps your line for the next one; Esc drops it."))
             self._typed.finish(FINISH_TYPING_WITHIN)
             if self._typed.text:
-                self._host.emit(Told(f"Not sent: {one_line(self._typed.text, 200)}", "warning"))
+                self._host.emit(Notice(f"Not sent: {one_line(self._typed.text, 200)}", "warning"))
 
     def _later(self, text: str) -> None:
         if text:
             self._host.steer(text, True)
-            self._host.emit(Told(f"→ for the next session: {one_line(text, 200)}"))
+            self._host.emit(Notice(f"→ for the next session: {one_line(text, 200)}"))
 
     def _escaped(self) -> None:
         if self._run.dialogs:
             self._reply(cancelled(self._run.dialogs.pop(0)))
         else:
             self._stopped = True
-            self._host.emit(Told("Stopping the run…"))
+            self._host.emit(Notice("Stopping the run…"))
             self._send({"type": "abort"})
 
     def _reply(self, response: bytes) -> None:

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from marathon.agents.base import Host, Outcome, interruption, run_program
-from marathon.agents.pi.failures import failed_outcome, failure_of
 from marathon.agents.pi.find import EXTENSION, check_login, find_pi
-from marathon.agents.pi.reading import usage_in
-from marathon.core.usage import Usage
+from marathon.agents.pi.reading import LOGIN, pi_failure
+from marathon.agents.reading import failed_outcome
+from marathon.core.usage import Usage, usage_in
 from marathon.process.child import Exit
 
 BEGIN = "The file above is your task for this session. Begin."
@@ -20,7 +20,6 @@ _CLOSED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 class PiTui:
     name = "pi"
-    keeps_log = True
     tells_usage = True
 
     def __init__(self, args: tuple[str, ...] = ()) -> None:
@@ -51,9 +50,8 @@ def tui_outcome(exit: Exit, mail: Mapping[str, object]) -> Outcome:
     if mail.get("sessionEnded") is True:
         reason = str(mail.get("stopReason") or "")
         if reason == "error":
-            return replace(
-                failed_outcome(failure_of(str(mail.get("errorMessage") or ""))), seconds=exit.seconds, usage=usage
-            )
+            failure = pi_failure(str(mail.get("errorMessage") or ""))
+            return replace(failed_outcome(failure, LOGIN), seconds=exit.seconds, usage=usage)
         said = mail.get("saidComplete") is True
         return Outcome("ended", seconds=exit.seconds, usage=usage, stop_reason=reason, signal=said)
     if exit.code == 0 or exit.signal in _CLOSED:

@@ -33,7 +33,7 @@ class TypedLine:
         self.text = ""
 
     def read(self) -> None:
-        """One key; called when there is one. Signals are for whoever watches pi, so they come first and go back."""
+        """One key; called when there is one. Signals are for the watch over pi, so they come first and go back."""
         if self._signals.pending(*COLLECTED):
             return
         try:
@@ -70,7 +70,7 @@ class TypedLine:
             self.read()
 
     def show(self) -> None:
-        """Said again without a change: somebody else had the terminal."""
+        """Said again without a change, because another program had the terminal."""
         self._emit(Typing(self.text))
 
     def _change(self, text: str) -> None:

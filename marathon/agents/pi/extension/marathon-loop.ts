@@ -20,8 +20,7 @@ const COMPLETE_MARK = "<loop-complete>";
 const RUNNER_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/;
 const ESCAPE_KEY = /^\x1b(\[27[;:\d]*u)?$/;
 const CONTROL = /\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
-const RECORDED = `agent_start message_end tool_execution_start tool_execution_end turn_end agent_end agent_settled
-  session_before_compact session_compact session_compact_failed`.split(/\s+/);
+const LONGEST_TEXT = 64 * 1024;
 
 export default function (pi: ExtensionAPI): void {
   if (loadedTwice(pi)) return;
@@ -163,21 +162,20 @@ function proposal(taskDir: string): string {
   }
 }
 
-/** Whether a message says that all is done: the mark, on a line of its own. */
-function saysComplete(content: unknown): boolean {
-  const texts = Array.isArray(content) ? content.map((part) => (part?.type === "text" ? String(part.text) : "")) : [];
-  return texts.some((text) => text.split("\n").some((line) => line.trim() === COMPLETE_MARK));
+function textIn(content: unknown): string {
+  const parts = Array.isArray(content) ? content : [];
+  return parts.flatMap((part) => (part?.type === "text" ? [String(part.text)] : [])).join("\n");
 }
 
-/** An event as a line of the events file: named as in pi's own streams, and no message in it twice. */
-function asLine(event: Fields): Fields {
-  const { type, reason, willRetry, aborted, errorMessage } = event;
-  if (type === "session_before_compact") return { type: "compaction_start", reason };
-  if (type === "session_compact_failed") return { type: "compaction_end", reason, willRetry, aborted, errorMessage };
-  if (type === "session_compact") {
-    return { type: "compaction_end", reason, willRetry, aborted: false, result: event.compactionEntry };
-  }
-  return type === "agent_end" || type === "turn_end" ? { type } : event;
+/** Whether a message says that all is done: the mark, on a line of its own. */
+function saysComplete(content: unknown): boolean {
+  return textIn(content).split("\n").some((line) => line.trim() === COMPLETE_MARK);
+}
+
+/** What is too long for a line of the log is cut, and that is said. */
+function bounded(_key: string, value: unknown): unknown {
+  const left = typeof value === "string" ? value.length - LONGEST_TEXT : 0;
+  return left > 0 ? `${(value as string).slice(0, LONGEST_TEXT)}… [${left} more characters were left out]` : value;
 }
 
 // The agent's tools
@@ -221,6 +219,7 @@ function registerTools(pi: ExtensionAPI, state: RunnerState): void {
 class Marathon {
   private facts: Fields = {};
   private usage: Fields = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, cost: 0, turns: 0, toolCalls: 0 };
+  private called = new Map<string, number>();
   private last: { stopReason?: string; errorMessage?: string; saidComplete?: boolean } = {};
   private held: "aborted" | "typing" | undefined;
   private escaped = false;
@@ -257,12 +256,25 @@ class Marathon {
       this.held = undefined;
       this.escaped = false;
     });
-    this.on("message_end", ({ message }) => this.count(message));
-    this.on("turn_end", () => void this.usage.turns++);
-    this.on("tool_execution_start", () => void this.usage.toolCalls++);
-    this.on("session_before_compact", () => clearTimeout(this.settling));
-    this.on("session_compact", ({ compactionEntry }) => this.count(compactionEntry));
-    for (const name of RECORDED) this.on(name, (event, ctx) => this.record(event, ctx));
+    this.on("message_end", ({ message }, ctx) => this.hear(message, ctx));
+    this.on("tool_execution_start", ({ toolCallId: id, toolName: name, args }, ctx) => {
+      this.usage.toolCalls++;
+      this.called.set(id, Date.now());
+      this.log(ctx, "tool_called", { id, name, arguments: args ?? {} });
+    });
+    this.on("tool_execution_end", ({ toolCallId: id, toolName: name, result, isError }, ctx) => {
+      const seconds = (Date.now() - (this.called.get(id) ?? Date.now())) / 1000;
+      this.called.delete(id);
+      this.log(ctx, "tool_ended", { id, name, text: textIn(result?.content), failed: isError === true, seconds });
+    });
+    this.on("session_before_compact", ({ reason }, ctx) => {
+      clearTimeout(this.settling);
+      this.log(ctx, "notice", { text: `pi compacts its context (${reason})`, level: "info" });
+    });
+    this.on("session_compact", ({ compactionEntry }, ctx) => this.count(compactionEntry, ctx));
+    this.on("session_compact_failed", ({ errorMessage }, ctx) => {
+      this.log(ctx, "notice", { text: `pi could not compact its context: ${errorMessage}`, level: "warning" });
+    });
     // agent_settled came with entry renderers (0.80.4). Before, agent_end may be followed by a retry or a compaction
     // that nothing announces: wait and see whether the agent starts again.
     if (typeof this.pi.registerEntryRenderer === "function") {
@@ -292,19 +304,38 @@ class Marathon {
     this.ticker.unref();
   }
 
-  private count(entry: Fields): void {
-    const { usage, role, stopReason, errorMessage, provider, model } = entry;
-    for (const kind of ["input", "output", "cacheRead", "cacheWrite"]) this.usage[kind] += usage?.[kind] ?? 0;
-    this.usage.cost += usage?.cost?.total ?? 0;
+  private hear(message: Fields, ctx: ExtensionContext): void {
+    const { role, content, stopReason, errorMessage } = message;
+    // The first message is the prompt, and in a file of its own.
+    if (role === "user" && this.usage.turns > 0) {
+      this.log(ctx, "notice", { text: `→ typed: ${textIn(content)}`, level: "info" });
+    }
     if (role !== "assistant") return;
-    this.usage.model = `${provider}/${model}`;
-    this.last = { stopReason, errorMessage, saidComplete: stopReason === "stop" && saysComplete(entry.content) };
+    for (const part of Array.isArray(content) ? content : []) {
+      if (part.type === "text") this.log(ctx, "text", { text: `${part.text}\n`, thinking: false });
+      if (part.type === "thinking") this.log(ctx, "text", { text: `${part.thinking}\n`, thinking: true });
+    }
+    this.count(message, ctx);
+    if (stopReason === "error") this.log(ctx, "notice", { text: `pi: ${errorMessage}`, level: "warning" });
+    this.last = { stopReason, errorMessage, saidComplete: stopReason === "stop" && saysComplete(content) };
   }
 
-  private record(event: Fields, ctx: ExtensionContext): void {
+  /** Add what a message or a compaction used to the session's sum, and log it. */
+  private count(entry: Fields, ctx: ExtensionContext): void {
+    const { input = 0, output = 0, cacheRead = 0, cacheWrite = 0, cost } = entry.usage ?? {};
+    const turn = entry.role === "assistant";
+    const used: Fields = { input, output, cacheRead, cacheWrite, cost: cost?.total ?? 0, turns: turn ? 1 : 0 };
+    for (const [kind, amount] of Object.entries(used)) this.usage[kind] += amount;
+    if (turn) this.usage.model = used.model = `${entry.provider}/${entry.model}`;
+    this.log(ctx, "usage", { usage: used });
+  }
+
+  /** Append an event as marathon/core/events.py defines it; while pi has no terminal, the runner does that. */
+  private log(ctx: ExtensionContext, type: string, fields: Fields): void {
     const file = this.facts.eventsFile;
     if (typeof file !== "string" || !inTerminal(ctx)) return;
-    fs.appendFileSync(file, `${JSON.stringify({ at: new Date().toISOString(), ...asLine(event) })}\n`, { mode: 0o600 });
+    const line = JSON.stringify({ v: 1, at: Date.now() / 1000, type, ...fields }, bounded);
+    fs.appendFileSync(file, `${line}\n`, { mode: 0o600 });
   }
 
   /** The agent has stopped, and nothing starts it again but the human. */
@@ -418,7 +449,7 @@ class Marathon {
     try {
       ctx.ui.notify(`marathon: ${because(error)}`, "error");
     } catch {
-      // pi has replaced this session meanwhile; from a timer, nobody would catch what it throws then.
+      // pi has replaced this session meanwhile; from a timer, no one would catch what it throws then.
     }
   }
 }

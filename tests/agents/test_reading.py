@@ -1,4 +1,4 @@
-"""What pi's errorMessage means: try again, wait as long as the provider says, or fetch a human."""
+"""What a provider's error means: try again, wait as long as the provider says, or fetch a human."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from marathon.agents.pi.failures import LONGEST_RESET, Failure, failed_outcome, failure_of
+from marathon.agents.pi.reading import pi_failure
+from marathon.agents.reading import LONGEST_RESET, Failure, failed_outcome, failure_of
 
 
 def error(status: int, message: str = "It failed", **body: Any) -> str:
@@ -35,7 +36,6 @@ def error(status: int, message: str = "It failed", **body: Any) -> str:
         ('401 {"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}', True),
         ('529 {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}', False),
         ('{"error":{"code":"invalid_api_key","message":"no"}}', True),
-        ("No API key for provider: openai", True),
         ("terminated", False),
         ("Request timed out.", False),
         ("Stream ended without finish_reason", False),
@@ -47,8 +47,14 @@ def error(status: int, message: str = "It failed", **body: Any) -> str:
         ("", False),
     ],
 )
-def test_what_trying_again_cannot_mend_is_told_from_what_it_can(message: str, permanent: bool) -> None:
+def test_what_trying_again_cannot_fix_is_told_from_what_it_can(message: str, permanent: bool) -> None:
     assert failure_of(message).permanent is permanent
+
+
+def test_pi_without_a_key_needs_a_human() -> None:
+    assert pi_failure("No API key for provider: openai").permanent
+    assert pi_failure(error(401, "Wrong key")).permanent
+    assert not pi_failure("terminated").permanent
 
 
 @pytest.mark.parametrize(
@@ -124,10 +130,11 @@ def test_nobody_is_made_to_wait_for_more_than_a_day(failure: Failure) -> None:
 
 
 def test_the_outcome_of_such_a_session() -> None:
-    limited = failed_outcome(failure_of(error(429, "Slow down", resets_in_seconds=30)))
+    limited = failed_outcome(failure_of(error(429, "Slow down", resets_in_seconds=30)), "log in")
     assert (limited.ending, limited.cause, limited.stop_reason) == ("crashed", "429: Slow down", "error")
     assert (limited.permanent, limited.retry_after) == (False, 30)
-    refused = failed_outcome(failure_of(error(401, "Wrong key")))
+    refused = failed_outcome(failure_of(error(401, "Wrong key")), "log in")
     assert (refused.permanent, refused.retry_after) == (True, None)
-    later = failed_outcome(failure_of(error(429, resets_at=time.time() + 600)))
+    assert refused.cause == "401: Wrong key (log in)"
+    later = failed_outcome(failure_of(error(429, resets_at=time.time() + 600)), "log in")
     assert later.retry_after == pytest.approx(600, abs=60)

@@ -1,10 +1,11 @@
-"""What a provider's error means: try again, try again at the time it states, or mend something first."""
+"""What adapters share when they read an agent's records: untrusted values, and what a provider's error means."""
 
 from __future__ import annotations
 
 import json
 import re
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,8 +23,7 @@ _PERMANENT_CODES = {
     "not_found_error",
     "billing_error",
 }
-_MENDED_BY_A_NEW_SESSION = {"context_length_exceeded"}  # which begins with an empty context
-_LOGIN = " (check the key: start pi and type /login)"
+_FIXED_BY_A_NEW_SESSION = {"context_length_exceeded"}  # which begins with an empty context
 _SECONDS = ("retry_after", "retry_after_seconds", "resets_in_seconds", "reset_after_seconds")
 _MOMENTS = ("resets_at", "reset_at")
 _AMOUNT = r"(\d+(?:\.\d+)?) ?(ms|s|m|h|milliseconds?|sec(?:ond)?s?|min(?:ute)?s?|hours?)(?![a-z])"
@@ -31,9 +31,21 @@ _SAID = re.compile(rf"(?:try again|retry|resets?) (?:in|after) ~?((?:{_AMOUNT}(?
 _UNITS = {"ms": 0.001, "mil": 0.001, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "hou": 3600.0}
 
 
+def table_in(value: Any) -> dict[str, Any]:
+    """The value if it is a JSON object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def text_in(content: Any) -> str:
+    """The text parts of a message or a tool's result; thoughts, calls and images are left out."""
+    parts = content if isinstance(content, list) else []
+    texts = [part.get("text") for part in parts if isinstance(part, dict)]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
 @dataclass(frozen=True)
 class Failure:
-    """An error as pi reports it: `permanent` needs a human, `reset` are seconds, `reset_at` is a moment (epoch)."""
+    """A provider's error: `permanent` needs a human, `reset` are seconds, `reset_at` is a moment (epoch)."""
 
     message: str
     permanent: bool = False
@@ -48,40 +60,38 @@ class Failure:
 
 
 def failure_of(message: str) -> Failure:
-    """From pi's errorMessage, `STATUS: {the error object of the response}`."""
+    """From an error of the form `STATUS: {the error object of the response}`, as SDKs of providers write it."""
     status, body = _parts(message)
     said = one_line(str(body.get("message") or message), 300)
     shown = f"{status}: {said}" if status and body.get("message") else said
     codes = {str(body.get(key)) for key in ("code", "type")}
-    if codes & _MENDED_BY_A_NEW_SESSION:
+    if codes & _FIXED_BY_A_NEW_SESSION:
         return Failure(shown)
-    if status in _PERMANENT_STATUS or codes & _PERMANENT_CODES or message.startswith("No API key"):
+    if status in _PERMANENT_STATUS or codes & _PERMANENT_CODES:
         return Failure(shown, permanent=True)
     return Failure(shown, reset=_seconds(body, message), reset_at=_moment(body))
 
 
-def failed_outcome(failure: Failure) -> Outcome:
-    """A session that ended in a provider's error."""
+def failed_outcome(failure: Failure, login: str) -> Outcome:
+    """A session that ended in a provider's error. Where the key was refused, `login` says how to give another."""
     wait = failure.wait(time.time())
-    cure = _LOGIN if failure.message.startswith(("401", "403")) else ""
+    advice = f" ({login})" if failure.message.startswith(("401", "403")) else ""
     return Outcome(
-        "crashed", failure.message + cure, stop_reason="error", permanent=failure.permanent, retry_after=wait
+        "crashed", failure.message + advice, stop_reason="error", permanent=failure.permanent, retry_after=wait
     )
 
 
-def _parts(message: str) -> tuple[int, dict[str, Any]]:
+def _parts(message: str) -> tuple[int, Mapping[str, Any]]:
     found = re.match(r"\s*(\d{3})\b[:\s]*(.*)", message, re.S)
     status, rest = (int(found[1]), found[2]) if found else (0, message)
     try:
-        body = json.loads(rest)
+        body = table_in(json.loads(rest))
     except (ValueError, RecursionError):
         return status, {}
-    if isinstance(body, dict) and isinstance(body.get("error"), dict):
-        body = body["error"]
-    return status, body if isinstance(body, dict) else {}
+    return status, table_in(body.get("error")) or body
 
 
-def _seconds(body: dict[str, Any], message: str) -> float | None:
+def _seconds(body: Mapping[str, Any], message: str) -> float | None:
     """As a number; else as the error's own words say it: 20s, 6m0s, ~45 min."""
     for key in _SECONDS:
         if _is_number(body.get(key)):
@@ -91,7 +101,7 @@ def _seconds(body: dict[str, Any], message: str) -> float | None:
     return sum(float(number) * _UNITS[unit[:3].lower()] for number, unit in amounts) if amounts else None
 
 
-def _moment(body: dict[str, Any]) -> float | None:
+def _moment(body: Mapping[str, Any]) -> float | None:
     return next((float(body[key]) for key in _MOMENTS if _is_number(body.get(key))), None)
 
 
