@@ -142,8 +142,9 @@ class _Check(BaseModel):
     def _is_a_command_or_a_judgement(self) -> _Check:
         if self.judgement == bool(self.command):
             raise ValueError("it needs either a command or judgement = true")
-        for field in sorted(self.model_fields_set - {"name", "judgement", "command"}) if self.judgement else ():
-            raise ValueError(f"{field}: only a command has that")
+        of_commands = sorted(self.model_fields_set - {"name", "judgement", "command"})
+        if self.judgement and of_commands:
+            raise ValueError(f"{of_commands[0]}: only a command has that")
         return self
 
 

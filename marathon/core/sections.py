@@ -62,34 +62,30 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def sections(text: str) -> dict[str, list[Block]]:
-    """Heading (small letters, undecorated) to what stands below it, below its subheadings too.
+    """Heading (small letters, undecorated) to what was written below it, below its subheadings too.
 
-    What comes before the first heading is under ''; a title is no heading.
+    What comes before the first heading is under ''. The only first-level heading, where a text begins with it, is a
+    title and no heading.
     """
-    all_blocks = list(blocks(text))
+    written = [block for block in blocks(text) if block.kind != "placeholder"]
+    if [block for block in written if block.kind == "heading" and block.level == 1] == written[:1]:
+        written = written[1:]  # the title
     found: dict[str, list[Block]] = {"": []}
     inside: list[tuple[int, str]] = []
-    for number, block in enumerate(all_blocks):
-        if block.kind != "heading":
-            for name in {name for _, name in inside} or {""}:
-                found[name].append(block)
-        elif number or not title(all_blocks):
+    for block in written:
+        if block.kind == "heading":
             inside = [*(outer for outer in inside if outer[0] < block.level), (block.level, block.text.lower())]
             found.setdefault(block.text.lower(), [])
+        else:
+            for name in {name for _, name in inside} or {""}:
+                found[name].append(block)
     return found
-
-
-def title(found: list[Block]) -> str:
-    """The first-level heading a text begins with, if it is the only one of its level."""
-    first_level = [block for block in found if block.kind == "heading" and block.level == 1]
-    return first_level[0].text if first_level == found[:1] else ""
 
 
 def items(found: Iterable[Block]) -> list[str]:
     """The items of lists, nested ones too, but not those that only announce the ones below them."""
-    listed = [block for block in found if block.kind == "item"]
-    levels = [*(item.level for item in listed[1:]), 0]
-    pairs = zip(listed, levels, strict=False)
+    all_items = [block for block in found if block.kind == "item"]
+    pairs = zip(all_items, [*(item.level for item in all_items[1:]), 0], strict=False)
     return [item.text for item, next_level in pairs if not (item.text.endswith(":") and next_level > item.level)]
 
 
@@ -105,6 +101,7 @@ def boxes(text: str) -> tuple[int, int]:
 
 
 def is_placeholder(line: str) -> bool:
+    """Whether a line is what a template or a hasty hand puts where words are missing."""
     return bool(_PLACEHOLDER.fullmatch(line.strip(" \t*_")))
 
 
