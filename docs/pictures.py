@@ -17,11 +17,11 @@ from itertools import groupby
 from pathlib import Path
 from unicodedata import category
 
+from rich.cells import cell_len as cells
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
-from marathon.show.cells import cells
 from tests.process.driver import Pty
 from tests.real.install import ensure_pi
 from tests.real.model_server import Request, ToolCall, Turn, bash, by_phase
