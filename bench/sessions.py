@@ -18,6 +18,7 @@ from bench.row import Row
 from bench.scratch import AGENTS, LIMIT_REACHED, MARATHON, Scratch
 
 MINUTE = 60.0
+BUSY = {"command": "20 lines", "pi": "30 pieces of text and a tool call of 10 kB"}  # a second, as in agents/
 _PATIENCE = 600.0  # seconds until a session is reached; far more than a healthy marathon needs
 _A_MOMENT = 0.2  # between two looks at zombies: the agent's own `sleep` is one too, until its shell has waited for it
 
@@ -44,8 +45,8 @@ def _share(scratch: Scratch, agent: str) -> Row:
     first, last = _look(scratch, agent, (2, 3), seconds)
     per_second = max(0.0, last.work_since(first) - fixed) / (last.at - first.at)
     work = fixed + MINUTE * per_second
-    about = f"{1000 * fixed:.1f} ms of processor time a session, {1000 * per_second:.1f} ms each second of a busy one"
-    return Row(f"the runner's share of a minute ({agent})", 100 * work / MINUTE, "%", 1, about)
+    cost = f"{1000 * fixed:.1f} ms of processor time a session, {1000 * per_second:.1f} ms each second"
+    return Row(f"the runner's share of a minute ({agent})", 100 * work / MINUTE, "%", 1, f"{cost} with {BUSY[agent]}")
 
 
 def after(scratch: Scratch) -> list[Row]:

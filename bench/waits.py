@@ -7,7 +7,7 @@ import pty
 import select
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 from resource import RUSAGE_CHILDREN, getrusage
 from statistics import median
@@ -33,7 +33,7 @@ def starts(scratch: Scratch) -> list[Row]:
     return [row("--help", 6), row("status", 15)]
 
 
-def _least_work(scratch: Scratch, commands: dict[str, Sequence[str]], times: int) -> dict[str, float]:
+def _least_work(scratch: Scratch, commands: Mapping[str, Sequence[str]], times: int) -> dict[str, float]:
     """The least processor time of each command, in seconds; they take turns, so that other work meets all alike.
 
     None of them waits for anything, and on a busy machine the clock tells of the others.
