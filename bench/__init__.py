@@ -1,1 +1,1 @@
-"""Measures pi-marathon against what it is built on: bare Python starts, a bash loop, durable writes."""
+"""Measures what a user waits for, against the bars of the project; only the command line and files are used."""

@@ -1,103 +1,79 @@
-"""A throw-away project on disk, and the ways to start pi-marathon in it. Nothing outside of it is touched."""
+"""A throw-away project, and the ways to start pi-marathon in it. Nothing outside of it is touched."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from math import inf
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from resource import RUSAGE_CHILDREN, getrusage
 from tempfile import TemporaryFile
 
 ROOT = Path(__file__).resolve().parent.parent
 AGENTS = Path(__file__).resolve().parent / "agents"
-LIMIT_REACHED = 4
-
-BARE = (sys.executable, "-c", "pass")
-DIRECT = (sys.executable, "-P", "-m", "marathon")
-LAUNCHER = (str(ROOT / "bin" / "pi-marathon"),)
+MARATHON = (sys.executable, "-P", "-m", "marathon")
+WAITS_FOR_HUMAN, LIMIT_REACHED = 3, 4
 
 
 @dataclass(frozen=True)
 class Scratch:
     project: Path
-    notes: list[str] = field(default_factory=list)  # what could not be measured, and why
+    full: bool = True  # otherwise just often enough to see that it works
+
+    @property
+    def held(self) -> Path:
+        """Where agents note their times, and wait to be let go."""
+        return self.project / "held"
+
+    def count(self, full: int, quick: int) -> int:
+        return full if self.full else quick
 
     def environment(self, **more: str) -> dict[str, str]:
         return {
             "PATH": os.environ.get("PATH", os.defpath),
             "LC_ALL": "C.UTF-8",
+            "TERM": "xterm",
             "HOME": str(self.project / "home"),
             "PYTHONPATH": str(ROOT),
-            "PI_MARATHON_SHAPE": "tool",  # the tasks here say little, and nobody is there to be asked
+            "PI_MARATHON_STATES": str(self.project / "states"),
+            "PI_MARATHON_SHAPE": "tool",  # no one is there to be asked
             **more,
         }
 
-    def run(self, argv: Sequence[str], code: int = 0, **more: str) -> None:
+    def new_task(self, name: str, phase: str = "research") -> None:
+        """An empty task of that name in place of the one that may be there, and nothing of its agents."""
+        for folder in (self.project / name, self.held):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+        (self.project / name / "instructions.md").write_text("# Be measured\n")
+        (self.project / name / "STATE.json").write_text(f'{{"state": "running", "phase": "{phase}"}}')
+
+    def marathon(self, name: str, *args: str, held: str = "", seconds: int = 0) -> list[str]:
+        """The command line of a marathon whose agent is agents/session.sh."""
+        agent = ("bash", str(AGENTS / "session.sh"), str(self.held), held, str(seconds))
+        return [*MARATHON, "--task", name, "--agent", "command", *args, "--", *agent]
+
+    def spans(self) -> list[tuple[float, float]]:
+        """When the agent's sessions began and ended."""
+        lines = (self.held / "times").read_text().splitlines()
+        return [(float(began), float(ended)) for began, ended in map(str.split, lines)]
+
+    def run(self, argv: Sequence[str], code: int = 0) -> None:
         """A command to its end; another exit code than the one expected is an error."""
         with TemporaryFile() as output:  # not a pipe: whoever reads it would disturb what is measured
             done = subprocess.run(
                 argv,
                 cwd=self.project,
-                env=self.environment(**more),
+                env=self.environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 check=False,
             )
+            output.seek(0)
             if done.returncode != code:
-                output.seek(0)
-                said = output.read().decode(errors="replace")
-                raise RuntimeError(f"{' '.join(argv)}: exit {done.returncode}\n{said}")
-
-    def new_task(self, name: str, state: str | None = None) -> Path:
-        task = self.project / name
-        task.mkdir(parents=True)
-        (task / "instructions.md").write_text("# Be measured\n")
-        if state:
-            (task / "STATE.json").write_text(state)
-        return task
-
-    def finished_task(self, name: str) -> Path:
-        """Research, plan, three chunks and a result, by the real runner."""
-        task = self.new_task(name)
-        self.run([*DIRECT, *marathon_args(name, 0), "--auto-approve", "--", "bash", str(AGENTS / "whole.sh")])
-        return task
-
-    def chunk_marathon(self, name: str, sessions: int, script: str, *args: str) -> list[str]:
-        """The command line of a marathon of that many sessions of implement; it ends with LIMIT_REACHED."""
-        self.new_task(name, '{"state": "running", "phase": "implement"}')
-        return [*DIRECT, *marathon_args(name, sessions), "--", "bash", str(AGENTS / script), *args]
-
-
-def marathon_args(task: str, sessions: int) -> list[str]:
-    return ["--task", task, "--agent", "command", "--max-iterations", str(sessions)]
-
-
-def seconds_of(scratch: Scratch, argv: Sequence[str]) -> float:
-    began = time.perf_counter()
-    scratch.run(argv)
-    return time.perf_counter() - began
-
-
-def least_work(scratch: Scratch, commands: Mapping[str, Sequence[str]], times: int) -> dict[str, float]:
-    """The least processor time, in seconds, of each command. They take turns, so that other work meets all alike.
-
-    Not the time on the clock: none of them waits for anything, and on a busy machine the clock tells of the others.
-    """
-    least = dict.fromkeys(commands, inf)
-    for _ in range(times):
-        for name, argv in commands.items():
-            before = _work_of_children()
-            scratch.run(argv)
-            least[name] = min(least[name], _work_of_children() - before)
-    return least
-
-
-def _work_of_children() -> float:
-    usage = getrusage(RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+                raise RuntimeError(
+                    f"{' '.join(argv)}: exit {done.returncode}\n{output.read().decode(errors='replace')}"
+                )

@@ -17,7 +17,7 @@ from itertools import groupby
 from pathlib import Path
 from unicodedata import category
 
-from rich.cells import cell_len
+from rich.cells import cell_len as cells
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
@@ -144,17 +144,17 @@ class Glass:
         for row in (self._rows + empty)[-ROWS:]:
             shown: list[tuple[str, str]] = []
             for column, cell in sorted(row.items()):
-                shown += [(" ", "")] * (column - sum(cell_len(character) for character, _ in shown)) + [cell]
+                shown += [(" ", "")] * (column - sum(cells(character) for character, _ in shown)) + [cell]
             runs = groupby(shown, key=lambda cell: (cell[1], _is_sign(cell[0])))
             yield Text.assemble(*(_run("".join(text for text, _ in run), *key) for key, run in runs))
 
     def _put(self, character: str) -> None:
         assert character[0].isprintable(), f"a terminal would act on {character!r}"
-        if self._column + cell_len(character) > COLUMNS:
+        if self._column + cells(character) > COLUMNS:
             self._column = 0
             self._down()
         self._rows[self._row][self._column] = (character, self._style)
-        self._column += cell_len(character)
+        self._column += cells(character)
 
     def _down(self) -> None:
         self._row += 1
@@ -178,7 +178,7 @@ class Glass:
 
 def _is_sign(character: str) -> bool:
     """One that may be wider than a letter of the viewer's font; the lines of frames are not."""
-    return cell_len(character) > 1 or (category(character) == "So" and not "\u2500" <= character <= "\u257f")
+    return cells(character) > 1 or (category(character) == "So" and not "\u2500" <= character <= "\u257f")
 
 
 def _run(text: str, style: str, sign: bool) -> Text:

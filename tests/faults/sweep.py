@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -35,13 +35,14 @@ class Sweeper:
         )
 
     def start(self, world: World, *args: str, kill_at: int = 0, out: Path | None = None) -> int:
-        request = {
-            "args": args,
-            "cwd": str(world.project),
-            "env": world.env(),
-            "out": str(out or world.home / "out"),
-            "kill_at": kill_at,
-        }
+        printed = out or world.home / "out"
+        return self.fork(args, world.project, world.env(), printed, printed, kill_at)
+
+    def fork(
+        self, args: Sequence[str], cwd: Path, env: Mapping[str, str], out: Path, err: Path, kill_at: int | None = None
+    ) -> int:
+        """The pid of a command line that has begun."""
+        request = {"args": args, "cwd": str(cwd), "env": env, "out": str(out), "err": str(err), "kill_at": kill_at}
         return int(self._ask({"start": request}))
 
     def poll(self, pid: int) -> int | None:
@@ -51,7 +52,10 @@ class Sweeper:
     def run(self, world: World, *args: str, kill_at: int = 0) -> int:
         """Its exit code."""
         (world.home / "out").unlink(missing_ok=True)
-        pid = self.start(world, *args, kill_at=kill_at)
+        return self.wait(self.start(world, *args, kill_at=kill_at))
+
+    def wait(self, pid: int, seconds: float = 60) -> int:
+        """Its exit code."""
         ended: list[int] = []
 
         def over() -> bool:
@@ -59,7 +63,7 @@ class Sweeper:
             ended.extend([] if code is None else [code])
             return bool(ended)
 
-        until(over, f"{args} ends", seconds=60)
+        until(over, "the command line ends", seconds)
         return ended[0]
 
     def printed(self, world: World) -> str:

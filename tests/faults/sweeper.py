@@ -1,6 +1,6 @@
 """Carries out command lines of pi-marathon in forked children, which may be told to die before their n-th change.
 
-Reads one JSON request a line, {"start": {args, cwd, env, out, kill_at}} or {"poll": pid}, and answers each with one.
+Reads one JSON request a line, {"start": {args, cwd, env, out, err, kill_at}} or {"poll": pid}; answers each by one.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import pathlib
 import signal
 import sys
+import traceback
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -50,23 +51,29 @@ class Countdown:
             os.kill(self._pid, signal.SIGKILL)
 
 
-def carry_out(args: list[str], cwd: str, env: dict[str, str], out: str, kill_at: int) -> NoReturn:
+def carry_out(args: list[str], cwd: str, env: dict[str, str], out: str, err: str, kill_at: int | None) -> NoReturn:
+    """With `kill_at` None nothing is counted."""
     code = 70
     try:
         os.environ.clear()
         os.environ.update(env)
         os.chdir(cwd)
-        for fd, path in ((0, os.devnull), (1, out), (2, out)):
+        for fd, path in ((0, os.devnull), (1, out), (2, err)):
             os.dup2(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), fd)
-        countdown = Countdown(kill_at)
+        countdown = Countdown(kill_at or 0)
         try:
-            countdown.watch()
+            if kill_at is not None:
+                countdown.watch()
             main(args)
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 1
         sys.setprofile(None)
         sys.stdout.flush()
-        pathlib.Path(out + ".changes").write_text("\n".join(countdown.changes))
+        sys.stderr.flush()
+        if kill_at is not None:
+            pathlib.Path(out + ".changes").write_text("\n".join(countdown.changes))
+    except BaseException:
+        traceback.print_exc()
     finally:
         os._exit(code)
 

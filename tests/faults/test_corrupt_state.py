@@ -13,37 +13,22 @@ from tests.support.world import Entry, World, plan, research
 
 GOOD = b'{"state":"paused","phase":"research","iteration":1,"updatedAt":"2026-02-02T14:30:00Z","note":null}'
 
-# What the agent leaves -> a word of the reason, which names the field where there is one.
+# What the agent leaves -> a word of the reason, which names the field where there is one. Not every way to be wrong:
+# tests/core/test_state.py has the whole table.
 CORRUPT: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "it is empty"),
-    "blank": (b" \n\t\n", "it is empty"),
     "nul bytes": (b"\0" * 64, "it is not JSON"),
-    "not json": (b"state: paused", "it is not JSON"),
     "half written": (GOOD[:40], "it is not JSON"),
-    "twice in one file": (GOOD + GOOD, "it is not JSON"),
     "markdown fence": (b"```json\n" + GOOD + b"\n```\n", "Markdown fence"),
     "too large": (GOOD[:-1] + b',"pad":"' + b"x" * (1 << 20) + b'"}', "larger than"),
     "utf-16": (GOOD.decode().encode("utf-16"), "not UTF-8"),
-    "latin-1": (GOOD.replace(b"null", '"é"'.encode("latin-1")), "not UTF-8"),
     "lone surrogate": (GOOD.replace(b"null", b'"\\ud800"'), "surrogate"),
     "duplicate key": (GOOD[:-1] + b',"state":"running"}', "'state' is there twice"),
     "nan": (GOOD.replace(b"1,", b"NaN,"), "NaN"),
-    "infinity": (GOOD[:-1] + b',"mine":-Infinity}', "Infinity"),
     "true as a number": (GOOD.replace(b"1,", b"true,"), "field iteration"),
-    "number as a text": (GOOD.replace(b"1,", b'"1",'), "field iteration"),
-    "fraction": (GOOD.replace(b"1,", b"1.5,"), "field iteration"),
-    "negative": (GOOD.replace(b"1,", b"-1,"), "field iteration"),
     "5,000 digits": (GOOD.replace(b"1,", b"9" * 5000 + b","), "digits"),
     "10,000 deep": (GOOD[:-1] + b',"mine":' + b"[" * 10_000 + b"]" * 10_000 + b"}", "nested too deeply"),
-    "a list": (b"[" + GOOD + b"]", "not a JSON object"),
-    "null": (b"null", "not a JSON object"),
-    "no state": (b'{"phase":"research"}', "field state"),
-    "unknown state": (GOOD.replace(b"paused", b"approved"), "field state"),
-    "no phase": (b'{"state":"paused"}', "field phase"),
     "unknown phase": (GOOD.replace(b"research", b"testing"), "field phase"),
-    "phase is null": (GOOD.replace(b'"research"', b"null"), "field phase"),
-    "not a time": (GOOD.replace(b"2026-02-02T14:30:00Z", b"yesterday"), "field updatedAt"),
-    "note is a list": (GOOD.replace(b"null", b"[]"), "field note"),
 }
 
 

@@ -61,7 +61,7 @@ def test_in_the_first_start_and_again_while_recovering(cli: Sweeper, world: Worl
 def test_in_a_restart_with_feedback(cli: Sweeper, world: World, tmp_path: Path) -> None:
     assert cli.run(world, *marathon_args("--auto-approve")) == 0
     args, restart = marathon_args("--auto-approve"), marathon_args("--auto-approve", "-h", "also X")
-    for killed, point in at_each_change(cli, world, restart, 7, 0, tmp_path):
+    for killed, point in at_each_change(cli, world, restart, 13, 0, tmp_path):
         assert cli.run(killed, *args) == 0, point
         if not killed.records("restart_begun"):
             # Killed before anything was promised: it is as if the command had never been typed.

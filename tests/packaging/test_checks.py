@@ -1,4 +1,4 @@
-"""bin/test runs its steps in order, stops at the first that fails, and hands its arguments to pytest."""
+"""bin/test runs its steps in order, stops at the first that fails, and leaves out what is slow unless asked for."""
 
 import re
 import shutil
@@ -9,12 +9,18 @@ import pytest
 
 from tests.packaging.checkouts import quick_checkout, start
 
-GOOD_AND_BAD = """\
+pytestmark = pytest.mark.slow
+
+GOOD_AND_SLOW = """\
+import pytest
+
+
 def test_good() -> None:
     assert 1 + 1 == 2
 
 
-def test_bad() -> None:
+@pytest.mark.slow
+def test_slow_and_bad() -> None:
     assert 1 + 1 == 3
 """
 
@@ -27,7 +33,7 @@ def small(tmp_path: Path) -> Path:
     for folder in ("marathon", "tests"):
         (checkout / folder).mkdir()
     (checkout / "marathon" / "__init__.py").write_text('"""Next to nothing."""\n')
-    (checkout / "tests" / "test_small.py").write_text(GOOD_AND_BAD)
+    (checkout / "tests" / "test_small.py").write_text(GOOD_AND_SLOW)
     return checkout
 
 
@@ -38,9 +44,15 @@ def steps(done: subprocess.CompletedProcess[str]) -> list[str]:
 def test_steps_arguments_and_exit_codes(small: Path, tmp_path: Path) -> None:
     everything = ["ruff check", "ruff format", "mypy", "pytest"]
 
-    good = start(small / "bin" / "test", "-k", "good", cwd=tmp_path)
-    assert good.returncode == 0, good.stdout + good.stderr
-    assert steps(good) == everything
+    plain = start(small / "bin" / "test", cwd=tmp_path)
+    assert plain.returncode == 0, plain.stdout + plain.stderr
+    assert steps(plain) == everything
+    assert re.match(r"bin/test: about \d+ minutes on two idle cores", plain.stdout)
+
+    for arguments in (["--all"], ["tests/test_small.py"], ["--all", "-k", "slow"]):
+        whole = start(small / "bin" / "test", *arguments, cwd=tmp_path)
+        assert (whole.returncode, "test_slow_and_bad" in whole.stdout) == (1, True), arguments
+    assert start(small / "bin" / "test", "-k", "good", cwd=tmp_path).returncode == 0
 
     nothing_collected = start(small / "bin" / "test", "-k", "no_such_name", cwd=tmp_path)
     assert nothing_collected.returncode == 5

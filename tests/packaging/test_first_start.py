@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+import pytest
+
 from tests.packaging.checkouts import PATIENCE, copy_checkout, environment, start
 
 # Compiling everything ahead is only for speed later; without it an installation takes two thirds of the time.
@@ -95,6 +97,7 @@ def test_five_at_once_from_nothing(tmp_path: Path) -> None:
     assert checked.returncode == 0, checked.stdout
 
 
+@pytest.mark.slow
 def test_after_interrupted_and_killed_starts_an_ordinary_one_works(tmp_path: Path) -> None:
     checkout = copy_checkout(tmp_path / "checkout")
     venv_is_begun, pip_is_at_work = "pyvenv.cfg", "lib/python3.*/site-packages/click"

@@ -9,6 +9,8 @@ import signal
 import subprocess
 import time
 
+import pytest
+
 from marathon.process import tree
 from tests.process.driver import until
 from tests.real.model_server import coding_agent
@@ -51,6 +53,7 @@ def test_the_runner_killed_ten_times(real: RealWorld) -> None:
     check_the_end(real)
 
 
+@pytest.mark.slow  # test_failures.py kills one
 def test_pi_killed_ten_times(real: RealWorld) -> None:
     chance = random.Random(20260203)
     real.plays(coding_agent(real.task, chunks=CHUNKS))

@@ -13,6 +13,8 @@ from tests.real.install import OLDEST, PiInstall, ensure_pi
 from tests.real.model_server import ToolCall, Turn, ask, bash, server_error, wait
 from tests.real.real_world import RealWorld
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def oldest(pi_install: PiInstall) -> PiInstall:

@@ -72,7 +72,7 @@ def test_the_last_phase_is_told_what_it_will_be_held_against(world: World) -> No
     assert "test -e made" not in world.prompt(1)
 
 
-@pytest.mark.parametrize(("met", "evidence"), [("true", "saw it"), (False, "saw it"), (True, ""), (1, "saw it")])
+@pytest.mark.parametrize(("met", "evidence"), [("true", "saw it"), (True, "")])
 def test_a_judgement_needs_a_real_yes_and_evidence(world: World, met: object, evidence: object) -> None:
     criteria(world, "It reads well.")
     world.script(*whole(judging(met, evidence), judging()))
