@@ -64,7 +64,8 @@ class EventLog:
         with contextlib.suppress(OSError):
             fd = os.open(path, os.O_RDWR | _OURS)
             found = os.fstat(fd)
-            if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:  # it may have another name elsewhere
+            ours = stat.S_ISREG(found.st_mode) and found.st_nlink == 1  # it may have another name elsewhere
+            if not ours or os.pread(fd, len(START), 0) != START:  # a log of an older version stays as it is
                 os.close(fd)
                 return
             self._path, self._fd = path, fd

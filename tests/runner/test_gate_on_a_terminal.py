@@ -143,7 +143,7 @@ def test_text_meant_as_feedback_passes_no_gate(world: World, on_terminal: Callab
     assert b"\x1b[?2004h" in terminal.expect(b"[q]      Quit marathon"), "the terminal is to say what is pasted"
     terminal.send(typed)
     terminal.expect(b"To say something, press f first.")
-    terminal.expect(b"Enter was not taken")
+    terminal.expect(b"Ignored that Enter")
     assert not world.records("gate_answered")
     terminal.send(b"\r")
     terminal.expect(b"Phase: plan")
