@@ -8,8 +8,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
+
+from marathon.core.records import Reason
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -32,7 +35,6 @@ NO_PLACE_IN_CORE = {
 }
 CALLS_WITH_NO_PLACE_IN_CORE = {"open", "input", "print", "exec", "eval", "__import__"}
 LAZY = {"questionary", "prompt_toolkit", "rich"}
-LONGEST_MODULE = 330
 
 
 def _modules() -> dict[str, Path]:
@@ -164,9 +166,38 @@ def test_every_module_says_what_it_is_for() -> None:
     assert [module for module, path in MODULES.items() if not ast.get_docstring(ast.parse(path.read_text()))] == []
 
 
-def test_no_module_is_too_long_to_read() -> None:
-    lengths = {module: len(path.read_text().splitlines()) for module, path in MODULES.items()}
-    assert {module: lines for module, lines in lengths.items() if lines > LONGEST_MODULE} == {}
+def _conditions_on_a_reason(source: str) -> list[str]:
+    """Where code asks which reason a gate has, instead of what its policy says."""
+    reasons = set(get_args(Reason))
+
+    def names_one(node: ast.AST) -> bool:
+        return any(isinstance(each, ast.Constant) and each.value in reasons for each in ast.walk(node))
+
+    def about_a_gate(node: ast.AST) -> bool:
+        return any(isinstance(each, ast.Attribute) and each.attr == "reason" for each in ast.walk(node))
+
+    tree = ast.walk(ast.parse(source))
+    return [
+        ast.unparse(node) for node in tree if isinstance(node, ast.Compare) and about_a_gate(node) and names_one(node)
+    ]
+
+
+def test_what_is_special_about_a_gate_stands_in_its_policy() -> None:
+    found = {
+        module: conditions
+        for module, path in MODULES.items()
+        if module != "marathon.core.gates" and (conditions := _conditions_on_a_reason(path.read_text()))
+    }
+    assert sum(map(len, found.values())) <= 8, found
+    assert _conditions_on_a_reason('if gate.reason in ("review", "stuck"): pass')
+
+
+def test_only_the_cli_knows_where_the_human_is() -> None:
+    """The rehearsal agent is a program of its own, which is started in the project."""
+    asks = {
+        module for module, path in MODULES.items() if ".getcwd(" in path.read_text() or "Path.cwd(" in path.read_text()
+    }
+    assert {module for module in asks if not module.startswith(("marathon.cli", "marathon.agents.rehearsal"))} == set()
 
 
 @pytest.mark.parametrize(
