@@ -136,3 +136,63 @@ def test_an_answered_gate_is_asked_about_no_more(world: World) -> None:
     assert "Waits for: a start: its gate is answered (continue)" in status
     assert "approve" not in status
     assert world.cli("list", ".").stdout.startswith("ready ")
+
+
+def test_status_shows_the_offers_that_the_terminal_shows(world: World, on_terminal: Callable[..., Pty]) -> None:
+    world.script(research(), plan())
+    world.run()
+    world.cli("approve", "task")
+    assert world.run().returncode == 3
+    gate = json.loads(world.cli("status", "task", "--json").stdout)["gate"]
+    assert (gate["reason"], gate["phase"]) == ("review", "plan")
+    terminal = on_terminal()
+    shown = terminal.expect(KEYS_SHOWN).decode()
+    for offer in gate["offers"]:
+        key = "Enter" if offer["key"] == "enter" else offer["key"]
+        assert f"  [{key}]".ljust(11) + offer["label"] in shown
+    terminal.send(b"q")
+    assert terminal.wait() == 3
+    printed = world.run().stdout
+    commands = [offer["command"] for offer in gate["offers"] if offer["choice"] not in ("quit", "oversight")]
+    assert all(f"  {command}\n" in printed for command in commands)
+
+
+def test_what_the_gate_does_not_offer_is_refused_and_named(world: World) -> None:
+    world.script(research())
+    world.run()
+    before = listing(world.project)
+    ahead = world.cli("redo", "task", "--phase", "implement", "-m", "skip the plan")
+    wordless = world.cli("redo", "task")
+    for refused in (ahead, wordless, world.cli("answer", "task", "yes")):
+        assert refused.returncode == 2
+        assert "This gate does not offer: " in refused.stderr
+        assert 'pi-marathon redo task -m "why"' in refused.stderr
+    assert listing(world.project) == before
+
+
+def test_a_message_in_the_inbox_that_the_gate_does_not_offer_is_dropped_with_a_word(world: World) -> None:
+    world.script(research(), plan())
+    world.run()
+    token = json.loads(world.cli("status", "task", "--json").stdout)["gate"]["token"]
+    forged = {"kind": "verdict", "to": token, "choice": "redo", "text": "go on", "phase": "implement", "now": False}
+    inbox = world.task / ".marathon" / "inbox"
+    inbox.mkdir(exist_ok=True)
+    (inbox / "00000000000000000001-aa.json").write_text(json.dumps(forged))
+    ran = world.run()
+    assert ran.returncode == 3
+    assert "This gate does not offer: redo implement" in ran.stdout
+    assert "go on" in world.records("remark")[-1]["text"]
+    assert (world.sessions(), list(inbox.iterdir())) == (1, [])
+
+
+def test_an_answer_may_name_its_gate_and_is_refused_if_that_one_is_gone(world: World) -> None:
+    world.script(research(), plan())
+    world.run()
+    token = json.loads(world.cli("status", "task", "--json").stdout)["gate"]["token"]
+    assert world.cli("approve", "task", "--gate", token).returncode == 0
+    assert world.run().returncode == 3
+    for command in (("approve",), ("redo", "-m", "why"), ("answer", "text"), ("cancel", "--yes")):
+        refused = world.cli(command[0], "task", *command[1:], "--gate", token)
+        assert refused.returncode == 2
+        assert "is not open any more" in refused.stderr
+    assert len(world.records("gate_answered")) == 1
