@@ -25,7 +25,7 @@ class Policy:
     exit_code: int = WAITS_FOR_HUMAN  # when no one is there to answer
     keys: str = "enter f r back"  # the offers, before loop, oversight, cancel and quit
     enter: str = ""  # the label of Enter, where it is not the usual one
-    auto: Literal["never", "next", "always"] = "never"  # --auto-approve answers it; next: if the work can go on
+    auto: Literal["never", "next", "always"] = "never"  # --auto-approve answers it; next: only if the work can continue
     judge_again: Literal["", "yes", "plain"] = ""  # after a yes the session's end is judged as if there were no gate
     forgives: bool = True  # an answer sets the breakers back
     tells_agent: bool = False  # the agent needs to hear the message too
@@ -166,7 +166,7 @@ def refusal(found: Sequence[Offer], answer: Answer, task: str) -> str:
 
 
 def is_auto_approved(gate: Gate) -> bool:
-    """Whether --auto-approve answers it: a look, or work that can simply go on in its order."""
+    """Whether --auto-approve answers it: a look, or work that can continue in its order."""
     auto = POLICIES[gate.reason].auto
     return auto == "always" or (auto == "next" and gate.onward == "next")
 

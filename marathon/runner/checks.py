@@ -1,4 +1,4 @@
-"""Runs a task's checks and says what came of every criterion; used by the runner and by `pi-marathon check`."""
+"""Runs a task's checks and gives a result for every criterion, for the runner and for `pi-marathon check`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Checks:
     _under_way: dict[str, float] = field(default_factory=dict)
 
     def run(self, criteria: Sequence[Criterion], verdicts: Mapping[str, Any]) -> list[CheckResult] | None:
-        """A result for each criterion; None if it was stopped before. `verdicts` are the agent's, out of STATE.json."""
+        """A result for each criterion, or None if the checks were stopped. The agent's `verdicts` come from STATE.json."""
         results = self._run([each for each in criteria if each.command])
         again = [each for each in criteria if results and each.name in results and _may_pass(results[each.name])]
         if again and results is not None:

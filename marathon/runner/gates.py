@@ -158,7 +158,7 @@ def _view(marathon: Marathon, gate: Gate) -> GateView:
 
 
 def _log(marathon: Marathon) -> Path | None:
-    """Everything the last session said, for whoever has to find out why it failed."""
+    """Everything the last session said, so that the human can find out why the session failed."""
     task, life = marathon.task, marathon.life
     log = Path(task.runs.session_path(life.run, "events", life.iteration, "jsonl"))
     with contextlib.suppress(MarathonError):

@@ -1,4 +1,4 @@
-"""Lets time pass until a deadline that survives a restart; on a terminal any key goes on at once."""
+"""Waits until a deadline that survives a restart. On a terminal any key ends the wait."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from marathon.process.signals import ENDING, Interrupted, Signals
 if TYPE_CHECKING:
     from marathon.runner.marathon import Marathon
 
-LOOK_EVERY = 1.0
+READ_AGAIN = 1.0
 
 
 def wait(marathon: Marathon, step: Wait) -> None:
@@ -44,7 +44,7 @@ def _count_down(marathon: Marathon, started: WaitStarted, reason: str) -> bool:
     with Keys() if keys else contextlib.nullcontext() as pressed:
         while (seconds := left(started, marathon.now())) > 0 and not marathon.stops.asked():
             marathon.emit(Waiting(reason, seconds, skippable=keys))
-            patience = min(LOOK_EVERY, seconds)
+            patience = min(READ_AGAIN, seconds)
             if pressed is None:
                 _pause(patience, marathon.signals)
             elif pressed.read(patience, marathon.signals) is not None:

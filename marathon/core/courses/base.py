@@ -1,4 +1,4 @@
-"""A course decides how a task goes on; the engine does the rest (sessions, gates, waits, budgets, recovery).
+"""A course decides how a task continues. The engine does the rest: sessions, gates, waits, budgets, recovery.
 
 A course is pure. To add one, subclass Course, and name it in courses/table.py.
 """
