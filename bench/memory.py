@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from bench.counts import Counts
 from bench.row import Row, Target
 from bench.scratch import LIMIT_REACHED, Scratch
-from marathon.process.tree import Process, everybody
+from marathon.process.tree import is_alive
 
 GROWTH = 10  # MiB
 _PATIENCE = 600.0  # seconds until a look; far more than a healthy marathon needs
@@ -83,14 +84,5 @@ def _resident(pid: int) -> float:
     raise RuntimeError(f"pid {pid} has no VmRSS")
 
 
-def _zombies_below(pid: int) -> set[tuple[int, int]]:
-    children: dict[int, list[Process]] = defaultdict(list)
-    for process in everybody():
-        children[process.parent].append(process)
-    found: set[tuple[int, int]] = set()
-    parents = [pid]
-    while parents:
-        below = children.pop(parents.pop(), [])
-        found |= {process.identity for process in below if process.gone}
-        parents += [process.pid for process in below]
-    return found
+def _zombies_below(pid: int) -> set[psutil.Process]:
+    return {process for process in psutil.Process(pid).children(recursive=True) if not is_alive(process)}

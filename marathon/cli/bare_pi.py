@@ -10,8 +10,9 @@ from typing import Any
 from marathon.agents.pi.find import EXTENSION, check_login, find_pi
 from marathon.cli.run import run_task
 from marathon.errors import AgentUnavailable, WrongUsage
-from marathon.process.child import Command, StartFailed, run
 from marathon.process.signals import Signals
+from marathon.process.start import Command, StartFailed
+from marathon.process.supervisor import run
 from marathon.process.terminal import interactive
 from marathon.runner.opening import new_runner_id
 from marathon.store.agent_channel import AgentChannel, states_folder

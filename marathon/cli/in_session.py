@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from marathon.errors import WrongUsage
-from marathon.process.tree import look
+from marathon.process.tree import ancestors
 from marathon.store.agent_channel import AgentChannel, states_folder
 from marathon.store.lock import holder_of
 from marathon.store.task import Task
@@ -24,14 +24,5 @@ def my_channel() -> AgentChannel:
 def refuse_inside_a_session(task: Task, command: str) -> None:
     """Only a human answers gates: the agent has the same shell but not the same say, whatever environment it makes."""
     holder = holder_of(task.lock_path)
-    if os.environ.get("MARATHON_RUNNER_ID") or (holder and _descends_from(holder.pid)):
+    if os.environ.get("MARATHON_RUNNER_ID") or (holder and holder.pid in ancestors(os.getpid())):
         raise WrongUsage(f"'{command}' is for the human and does nothing inside an agent's session.")
-
-
-def _descends_from(runner: int) -> bool:
-    process = look(os.getpid())
-    while process is not None and process.pid > 1:
-        if process.parent == runner:
-            return True
-        process = look(process.parent)
-    return False

@@ -7,11 +7,8 @@ import os
 import signal
 from collections import deque
 from collections.abc import Iterator, Sequence
-from types import FrameType, TracebackType
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from types import FrameType
+from typing import Any
 
 COLLECTED = (
     signal.SIGINT,
@@ -43,7 +40,9 @@ class Signals:
         self._old: dict[int, Any] = {}
 
     def __enter__(self) -> Signals:
-        self.fd, self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self.fd, self._wake = os.pipe()
+        os.set_blocking(self.fd, False)
+        os.set_blocking(self._wake, False)
         self._old_wake = signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         for number in self._numbers:
             # What was ignored when we started (nohup) stays ignored.
@@ -51,9 +50,7 @@ class Signals:
                 self._old[number] = signal.signal(number, self._handle) or signal.SIG_DFL
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._old.items():
             signal.signal(number, handler)
         self._old.clear()

@@ -16,9 +16,9 @@ from marathon.core.error_kind import kind_of_check
 from marathon.core.events import Checking, Sink, Told
 from marathon.core.records import CheckResult
 from marathon.core.text import clean, duration, one_line
-from marathon.process.command import Command
-from marathon.process.several import Done, Job, run_all
 from marathon.process.signals import Signals
+from marathon.process.start import Command
+from marathon.process.supervisor import Done, Job, run_all
 
 _KNOWN_CODES = {126: " (permission denied)", 127: " (command not found)"}
 _TAIL_LINES = 40

@@ -13,9 +13,10 @@ from marathon.core.events import Sink
 from marathon.core.life import Progress
 from marathon.core.records import Record
 from marathon.core.wait import Now
-from marathon.process.child import Exit, run
 from marathon.process.clock import moment
 from marathon.process.signals import Signals
+from marathon.process.start import Exit
+from marathon.process.supervisor import run
 from marathon.store.agent_channel import AgentChannel
 from marathon.store.task import Task
 

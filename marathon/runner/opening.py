@@ -18,7 +18,7 @@ from marathon.core.records import Begun, RestartBegun, RunStarted
 from marathon.core.state import TaskState
 from marathon.core.text import clean, one_line
 from marathon.errors import TaskInvalid, WrongUsage
-from marathon.process.tree import end, find_by_environ, identity
+from marathon.process.tree import command_of, end, find_by_environ, look
 from marathon.runner.journal import Ledger
 from marathon.store.lock import Held, TaskLock
 from marathon.store.restart import archive, archive_names
@@ -33,7 +33,7 @@ def lock_task(task: Task, shown: Path, runner: str, resume: str, emit: Sink) -> 
     try:
         lock = TaskLock(task.lock_path, shown, runner, resume)
     except Held as held:
-        if held.holder is None or identity(held.holder.pid) is not None or not _end_strays(held.holder.runner, emit):
+        if held.holder is None or look(held.holder.pid) is not None or not _end_strays(held.holder.runner, emit):
             raise
         return TaskLock(task.lock_path, shown, runner, resume)
     if lock.before is not None:
@@ -44,7 +44,7 @@ def lock_task(task: Task, shown: Path, runner: str, resume: str, emit: Sink) -> 
 def _end_strays(runner: str, emit: Sink) -> bool:
     strays = find_by_environ("MARATHON_RUNNER_ID", runner) if runner else []
     for stray in strays:
-        emit(Told(f"Ending pid {stray.pid} ({one_line(stray.command, 80)}), left by an earlier runner.", "warning"))
+        emit(Told(f"Ending pid {stray.pid} ({one_line(command_of(stray), 80)}), left by an earlier runner.", "warning"))
     end(strays, STRAY_GRACE)
     return bool(strays)
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from marathon.process import tree
@@ -158,7 +159,7 @@ def test_what_outlives_runner_and_guardian_is_named_and_ended_by_the_next_start(
     )
     until(lambda: (world.agent / "ready").exists(), "the agent has its helper")
     helper = int((world.agent / "helper").read_text())
-    (guardian,) = [process for process in tree.everybody() if process.parent == runner.pid]
+    (guardian,) = psutil.Process(runner.pid).children()
     os.kill(runner.pid, signal.SIGSTOP)
     os.kill(guardian.pid, signal.SIGKILL)
     runner.kill()

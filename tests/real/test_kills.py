@@ -9,6 +9,8 @@ import signal
 import subprocess
 import time
 
+import psutil
+
 from marathon.process import tree
 from tests.process.driver import until
 from tests.real.model_server import coding_agent
@@ -72,8 +74,8 @@ def test_pi_killed_ten_times(real: RealWorld) -> None:
     check_the_end(real)
 
 
-def left_over(real: RealWorld) -> list[tree.Process]:
-    return [process for process in tree.everybody() if str(real.program.parent) in environ_of(process.pid)]
+def left_over(real: RealWorld) -> list[psutil.Process]:
+    return [process for process in tree.everyone() if str(real.program.parent) in environ_of(process.pid)]
 
 
 def environ_of(pid: int) -> str:
