@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import os
-import selectors
 import struct
 import termios
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -26,36 +25,31 @@ Piece = tuple[bytes, bool]
 class Pipes:
     """Hands on the bytes of each stream in pieces as they come."""
 
-    def __init__(self, streams: Mapping[str, int], take: Callable[[str, bytes], None]) -> None:
-        self._streams = streams
+    def __init__(self, streams: dict[str, int], take: Callable[[str, bytes], None]) -> None:
+        self._open = streams
         self._take = take
 
-    def register(self, selector: selectors.BaseSelector) -> None:
-        for name, fd in self._streams.items():
-            selector.register(fd, selectors.EVENT_READ, partial(self._read, selector, name, fd))
-
-    def unregister(self, selector: selectors.BaseSelector) -> None:
-        for fd in self._streams.values():
-            if fd in selector.get_map():
-                selector.unregister(fd)
+    def files(self) -> dict[int, Callable[[], None]]:
+        """What to read from, and how."""
+        return {fd: partial(self._read, name) for name, fd in self._open.items()}
 
     def drain(self) -> None:
         """What is in the pipes now, and no more: a process outside the tree may hold them open."""
-        for name, fd in self._streams.items():
+        for name, fd in self._open.items():
             (waiting,) = struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, b"\0" * 4))
             while waiting > 0 and (data := os.read(fd, min(waiting, _CHUNK))):
                 waiting -= len(data)
                 self._take(name, data)
 
     def close(self) -> None:
-        for fd in self._streams.values():
-            os.close(fd)
+        while self._open:
+            os.close(self._open.popitem()[1])
 
-    def _read(self, selector: selectors.BaseSelector, name: str, fd: int) -> None:
-        if data := os.read(fd, _CHUNK):
+    def _read(self, name: str) -> None:
+        if data := os.read(self._open[name], _CHUNK):
             self._take(name, data)
         else:
-            selector.unregister(fd)
+            os.close(self._open.pop(name))
 
 
 class Lines:

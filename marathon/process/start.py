@@ -26,6 +26,7 @@ class Command:
     stdin: int | None = None  # becomes its stdin; None is /dev/null
     terminal: bool = False  # its stdin, stdout and stderr are the controlling terminal, handed over
     inherit: tuple[int, ...] = ()  # stay open under the same number in the child and its guardian
+    joined: bool = False  # stdout and stderr come as one stream, "out", in the order they were written
 
 
 @dataclass(frozen=True)

@@ -9,37 +9,28 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import selectors
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 
-import psutil
-
-from marathon.process import tree
 from marathon.process.clock import since_boot
-from marathon.process.guardian import fork_guardian
-from marathon.process.output import Lines, Pipes, Transcript
+from marathon.process.guarded import Guarded
+from marathon.process.output import Lines, Transcript
 from marathon.process.signals import ENDING, Interrupted, Signals
 from marathon.process.start import Command, Exit, Reason, StartFailed
 from marathon.process.terminal import Terminal, suspend_self
 
 _TICK = 0.25
 _AGAIN_WITHIN = 2.0  # the second Ctrl+C
-_INTERRUPT_GRACE = 1.5
-_GUARDIAN_LATE = 2.0  # after the grace: then it is not going to report
-_GUARDIAN_PATIENCE = 3.0  # more than it needs to end a tree once we have let go of it
 _SWEEP_PATIENCE = 4.0
 _LEAVE_GRACE = 3.0
-_STRAYS_PATIENCE = 2.0  # what is left then cannot be killed
-_BY_SIGNAL: dict[int, Reason] = {signal.SIGTERM: "terminated", signal.SIGHUP: "hungup"}
-_OURS: tuple[Reason, ...] = ("exited", "timeout", "stopped")  # a signal to the runner outranks these
 _CUT_SHORT: tuple[Reason, ...] = ("stopped", "interrupted", "terminated", "hungup")
 
 OnOutput = Callable[[str, bytes, bool], None]
+Files = Mapping[int, Callable[[], None]]
 
 
 def run(
@@ -68,17 +59,11 @@ def run(
             terminal.lent = True
             cleanup.callback(terminal.take_back)
         lines = Lines(on_output)
-        child = cleanup.enter_context(contextlib.closing(_Tree(command, lines.take)))
-        child.begin(timeout, grace)
-        with _Attendance(child, terminal, signals, on_tick, on_interrupt, on_resume, tick) as attendance:
-            while not child.is_over:
-                attendance.loop.turn()
-        child.end()
-        if child.failed:
-            raise child.failed
-        child.pipes.drain()
+        child = cleanup.enter_context(contextlib.closing(Guarded(command, lines.take, timeout, grace)))
+        _Attendance(child, terminal, signals, on_tick, on_interrupt, on_resume, tick).until(lambda: False, {}, dict)
+        ended = child.finish()
         lines.flush()
-        return child.verdict()
+        return ended
 
 
 class Resident:
@@ -87,14 +72,15 @@ class Resident:
     It is started at once; StartFailed comes with the first attend. The owner closes it.
     """
 
+    _on_output: OnOutput  # of the session that attends it
+
     def __init__(self, command: Command) -> None:
-        self._deliver: OnOutput = _ignore_output
-        self._lines = Lines(lambda *piece: self._deliver(*piece))
+        self._lines = Lines(lambda *piece: self._on_output(*piece))
         self._unsent = bytearray()
         theirs, self._stdin = os.pipe()
         try:
             os.set_blocking(self._stdin, False)
-            self._tree = _Tree(replace(command, stdin=theirs), self._lines.take)
+            self._child = Guarded(replace(command, stdin=theirs), self._lines.take, None, 0.0)
         except BaseException:
             os.close(self._stdin)
             raise
@@ -115,64 +101,47 @@ class Resident:
         on_interrupt: Callable[[], None],
         on_resume: Callable[[], None],
         timeout: float | None,
-        readers: Mapping[int, Callable[[], None]] | None = None,
+        readers: Files | None = None,
         grace: float = 5.0,
         tick: float = _TICK,
     ) -> tuple[Exit | None, float]:
         """Until `done`, or until it is gone: then its Exit comes too. Also the seconds this took."""
-        child = self._tree
+        child = self._child
         child.begin(timeout, grace)
-        self._deliver = on_output
-        try:
-            with _Attendance(child, None, signals, on_tick, on_interrupt, on_resume, tick) as attendance:
-                for fd, read in (readers or {}).items():
-                    attendance.loop.selector.register(fd, selectors.EVENT_READ, read)
-                while not child.is_over and not done():
-                    self._offer_input(attendance.loop.selector)
-                    attendance.loop.turn()
+        self._on_output = on_output
+        attendance = _Attendance(child, None, signals, on_tick, on_interrupt, on_resume, tick)
+        with contextlib.ExitStack() as at_its_end:
+            at_its_end.callback(self.close)
+            attendance.until(done, readers or {}, lambda: {self._stdin: self._write} if self._unsent else {})
             if not child.is_over:
+                at_its_end.pop_all()
                 return None, child.elapsed()
-            child.end()
-            if child.failed:
-                raise child.failed
-            child.pipes.drain()
+            ended = child.finish()
             self._lines.flush()
-        except BaseException:
-            self._end()
-            raise
-        self._end()
-        return child.verdict(), child.elapsed()
+        return ended, ended.seconds
 
     def sweep(self) -> int:
         """End what its tools left running; returns how many processes that were."""
-        self._tree.tools_swept = None
-        self._tree.wake()
-        self._tree.wire.tell("sweep")
-        self._hear_until(lambda: self._tree.tools_swept is not None, _SWEEP_PATIENCE)
-        return self._tree.tools_swept or 0
+        self._child.tools_swept = None
+        self._child.wake()
+        self._child.wire.tell("sweep")
+        self._hear_until(lambda: self._child.tools_swept is not None, _SWEEP_PATIENCE)
+        return self._child.tools_swept or 0
 
     def close(self) -> None:
         """The end of its input asks it to leave; what is still there after a moment is ended."""
-        if self._stdin < 0:
-            return
-        os.close(self._stdin)
-        self._stdin = -1
-        self._hear_until(lambda: False, _LEAVE_GRACE)
-        self._tree.close()
+        if self._stdin >= 0:
+            os.close(self._stdin)
+            self._stdin = -1
+            self._hear_until(lambda: False, _LEAVE_GRACE)
+            self._child.close()
 
     def _hear_until(self, enough: Callable[[], bool], seconds: float) -> None:
         """Listen to its guardian, between two sessions."""
         deadline = time.monotonic() + seconds
-        while not enough() and not self._tree.is_over and (left := deadline - time.monotonic()) > 0:
-            if select.select([self._tree.wire], [], [], left)[0]:
-                self._tree.hear()
-
-    def _offer_input(self, selector: selectors.BaseSelector) -> None:
-        offered = self._stdin in selector.get_map()
-        if self._unsent and not offered:
-            selector.register(self._stdin, selectors.EVENT_WRITE, self._write)
-        elif offered and not self._unsent:
-            selector.unregister(self._stdin)
+        while not enough() and not self._child.is_over and (left := deadline - time.monotonic()) > 0:
+            if select.select([self._child.wire], [], [], left)[0]:
+                self._child.hear()
 
     def _write(self) -> None:
         try:
@@ -181,12 +150,6 @@ class Resident:
             pass
         except OSError:  # it reads no more; its end will be reported
             self._unsent.clear()
-
-    def _end(self) -> None:
-        self._deliver = _ignore_output
-        os.close(self._stdin)
-        self._stdin = -1
-        self._tree.close()
 
 
 @dataclass(frozen=True)
@@ -228,20 +191,21 @@ def run_all(
     """
     if at_once < 1:
         raise ValueError(f"at_once is {at_once}: then nothing would ever start")
-    running: dict[int, tuple[_Tree, Transcript]] = {}
-    results: dict[int, Done] = {}
     waiting = list(range(len(jobs)))
+    running: dict[int, tuple[Guarded, Transcript]] = {}
+    results: dict[int, Done] = {}
     ended_by: list[int] = []  # signals
-    stopped = False
+    stopped: list[bool] = []
 
-    def still_running() -> list[_Tree]:
-        return [child for child in loop.trees if child.status is None]
+    def end_all(end: Callable[[Guarded], None]) -> None:
+        for child in loop.trees:
+            if child.status is None:
+                end(child)
 
     def hear_signal(signum: int) -> None:
         if signum in ENDING:
             ended_by.append(signum)
-            for child in still_running():
-                child.stop_for(signum)
+            end_all(lambda child: child.stop_for(signum))
         elif signum == signal.SIGTSTP and not ended_by and not stopped:
             began = since_boot()
             suspend_self(job=False)
@@ -249,17 +213,15 @@ def run_all(
                 child.suspended += since_boot() - began
 
     def look_around() -> None:
-        nonlocal stopped
         on_tick()
-        if not stopped and not ended_by and stop():
-            stopped = True
-            for child in still_running():
-                child.stop("stopped", grace)
+        if not ended_by and not stopped and stop():
+            stopped.append(True)
+            end_all(lambda child: child.stop("stopped", grace))
 
     def may_start() -> bool:
         if ended_by or stopped or not waiting:
             return False
-        together = [jobs[waiting[0]], *(jobs[number] for number in running)]
+        together = [jobs[number] for number in (waiting[0], *running)]
         return len(together) == 1 or (len(together) <= at_once and all(job.parallel for job in together))
 
     def begin(number: int) -> None:
@@ -267,46 +229,46 @@ def run_all(
         job = jobs[number]
         transcript = Transcript(job.log)
         try:
-            child = _Tree(job.command, transcript.take)
+            child = Guarded(replace(job.command, joined=True), transcript.take, job.timeout, grace)
         except OSError as error:
             transcript.close()
             report(number, _not_started(error, job))
-            return
-        running[number] = child, transcript
-        child.begin(job.timeout, grace)
-        loop.add(child)
+        else:
+            running[number] = child, transcript
+            loop.trees.append(child)
 
     def finish(number: int) -> None:
         child, transcript = running.pop(number)
-        loop.drop(child)
+        loop.trees.remove(child)
+        job = jobs[number]
         with contextlib.closing(transcript), contextlib.closing(child):
-            child.end()
-            child.pipes.drain()
-        ended = child.verdict()
-        if child.failed:
-            report(number, _not_started(child.failed, jobs[number]))
-        elif ended.reason not in _CUT_SHORT:
-            report(number, Done(ended, "", transcript.tail(), jobs[number].log))
+            try:
+                ended = child.finish()
+            except StartFailed as error:
+                report(number, _not_started(error, job))
+                return
+        if ended.reason not in _CUT_SHORT:
+            report(number, Done(ended, "", transcript.tail(), job.log))
 
     def report(number: int, done: Done) -> None:
         results[number] = done
         on_done(number, done)
 
-    with _Loop(signals, hear_signal, look_around, _TICK) as loop:
-        try:
-            loop.turn()  # a signal may have come before
-            while running or may_start():
-                while may_start():
-                    begin(waiting.pop(0))
-                loop.turn()
-                for number in [number for number, (child, _) in running.items() if child.is_over]:
-                    finish(number)
-        finally:
-            for child in loop.trees:  # only an exception leaves any; all are told first, and end beside each other
-                child.wire.close()
-            for child, transcript in running.values():
-                child.close()
-                transcript.close()
+    loop = _Loop(signals, hear_signal, look_around, _TICK)
+    try:
+        loop.turn({}, {})  # a signal may have come before
+        while running or may_start():
+            while may_start():
+                begin(waiting.pop(0))
+            loop.turn({}, {})
+            for number in [number for number, (child, _) in running.items() if child.is_over]:
+                finish(number)
+    finally:  # only an exception leaves any running; all are told first, and end beside each other
+        for child, _ in running.values():
+            child.wire.close()
+        for child, transcript in running.values():
+            child.close()
+            transcript.close()
     if ended_by:
         raise Interrupted(ended_by[0])
     return [results[number] for number in sorted(results)]
@@ -317,221 +279,68 @@ def _not_started(error: OSError, job: Job) -> Done:
     return Done(None, f"{about}{error.strerror or error}", "", job.log)
 
 
-def _ignore_output(stream: str, line: bytes, complete: bool) -> None:
-    pass
-
-
-class _Tree:
-    """One guarded tree, as the runner sees it."""
-
-    def __init__(self, command: Command, take: Callable[[str, bytes], None]) -> None:
-        guarded = fork_guardian(command)
-        self.command = command
-        self.guardian = guarded.guardian
-        self.wire = guarded.wire
-        self.pipes = Pipes(guarded.streams, take)
-        self.on_report: Callable[[list[str]], None] = lambda words: None  # what concerns the person at the terminal
-        self.agent = 0
-        self.status: int | None = None  # of the agent, once it has ended
-        self.failed: StartFailed | None = None
-        self.tools_swept: int | None = None
-        self.suspended = 0.0  # seconds that are not counted
-        self.is_over = False
-        self._mark = guarded.mark
-        self._is_gone = False
-        self._swept = 0
-        self._reaped = False
-        self._closed = False
-        self.begin(None, 0.0)
-
-    def begin(self, timeout: float | None, grace: float) -> None:
-        """A session begins: its time is counted from here."""
-        self.reason: Reason = "exited"
-        self.suspended = 0.0
-        self.grace = grace
-        self._timeout = timeout
-        self._began = since_boot()
-        self._give_up_at = inf
-
-    def elapsed(self) -> float:
-        return since_boot() - self._began - self.suspended
-
-    def verdict(self) -> Exit:
-        # Without a guardian no one knows: the agent was killed, by the kernel or by us.
-        status = -signal.SIGKILL if self.status is None else self.status
-        code, signum = (status, None) if status >= 0 else (None, -status)
-        return Exit(code, signum, self.reason, self._swept, self.elapsed())
-
-    def hear(self) -> None:
-        """What the guardian reports."""
-        for words in self.wire.hear():
-            match words:
-                case []:
-                    self.is_over = True
-                case ["started", pid]:
-                    self.agent = int(pid)
-                    self.on_report(words)
-                case ["failed", number, subject]:
-                    self.is_over = self._is_gone = True
-                    about = self.command.argv[0] if subject == "program" else str(self.command.cwd)
-                    self.failed = StartFailed(int(number), os.strerror(int(number)), about)
-                case ["exit", status]:
-                    self.status = int(status)
-                case ["swept", count]:
-                    self.tools_swept = int(count)
-                case ["gone" | "left" as outcome, count]:
-                    self._swept = int(count)
-                    self.is_over, self._is_gone = True, outcome == "gone"
-                case _:
-                    self.on_report(words)
-
-    def may_be_stopped(self) -> bool:
-        return self.reason == "exited" and self.status is None
-
-    def stop_for(self, signum: int) -> None:
-        """One of ENDING came to the runner."""
-        if signum == signal.SIGINT:
-            self.stop("interrupted", min(self.grace, _INTERRUPT_GRACE))
-        else:
-            self.stop(_BY_SIGNAL[signum], self.grace, signum)
-
-    def stop(self, reason: Reason, grace: float, signum: int = signal.SIGTERM) -> None:
-        if self.reason in _OURS:
-            self.reason = reason
-        self.wake()
-        self.wire.tell("stop", int(signum), grace)
-        self._give_up_at = min(self._give_up_at, since_boot() + grace + _GUARDIAN_LATE)
-
-    def look_at_the_clock(self) -> None:
-        if since_boot() >= self._give_up_at:
-            os.kill(self.guardian, signal.SIGKILL)
-        if self.may_be_stopped() and self._timeout is not None and self.elapsed() >= self._timeout:
-            self.stop("timeout", self.grace)
-
-    def wake(self) -> None:
-        """An agent may stop its whole group, and the guardian with it; it is of no use asleep."""
-        if not self._reaped:
-            os.kill(self.guardian, signal.SIGCONT)
-
-    def end(self) -> None:
-        """Let go of the guardian, and end what it has left."""
-        if self._reaped:
-            return
-        self._reaped = True
-        self.wire.close()
-        deadline = time.monotonic() + _GUARDIAN_PATIENCE
-        while os.waitpid(self.guardian, os.WNOHANG)[0] == 0:
-            if time.monotonic() > deadline:  # someone has stopped it
-                os.kill(self.guardian, signal.SIGKILL)
-            time.sleep(0.001)
-        if not self._is_gone:
-            self._end_strays()
-
-    def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self.end()
-            self.pipes.close()
-
-    def _end_strays(self) -> None:
-        ended: set[psutil.Process] = set()
-        deadline = time.monotonic() + _STRAYS_PATIENCE
-        while (strays := tree.strays(self._mark, self.agent)) and time.monotonic() < deadline:
-            ended.update(strays)
-            tree.end(strays, 0.0)
-        self._swept += len([stray for stray in ended if stray.pid != self.agent])
-
-
+@dataclass
 class _Loop:
     """The one select loop: on_signal for each signal, on_tick at least every `tick` seconds."""
 
-    def __init__(
-        self, signals: Signals, on_signal: Callable[[int], None], on_tick: Callable[[], None], tick: float
-    ) -> None:
-        self.selector = selectors.DefaultSelector()
-        self.trees: list[_Tree] = []
-        self.next_tick = 0.0
-        self._signals = signals
-        self._on_signal = on_signal
-        self._on_tick = on_tick
-        self._tick = tick
-        self.selector.register(signals.fd, selectors.EVENT_READ, self._hear_signals)
+    signals: Signals
+    on_signal: Callable[[int], None]
+    on_tick: Callable[[], None]
+    tick: float
+    trees: list[Guarded] = field(default_factory=list)
+    _next_tick: float = 0.0
 
-    def __enter__(self) -> _Loop:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.selector.close()
-
-    def add(self, child: _Tree) -> None:
-        self.trees.append(child)
-        self.selector.register(child.wire, selectors.EVENT_READ, child.hear)
-        child.pipes.register(self.selector)
-
-    def drop(self, child: _Tree) -> None:
-        self.trees.remove(child)
-        self.selector.unregister(child.wire)
-        child.pipes.unregister(self.selector)
-
-    def turn(self) -> None:
-        for key, _ in self.selector.select(max(0.0, self.next_tick - since_boot())):
-            key.data()
+    def turn(self, readers: Files, writers: Files) -> None:
+        files = {self.signals.fd: self._hear_signals, **readers}
+        for child in self.trees:
+            files |= {child.wire.fileno(): child.hear, **child.pipes.files()}
+        readable, writable, _ = select.select(files, writers, [], max(0.0, self._next_tick - since_boot()))
+        for act in [files[fd] for fd in readable] + [writers[fd] for fd in writable]:
+            act()
         for child in self.trees:
             child.look_at_the_clock()
-        if since_boot() >= self.next_tick:
-            self.next_tick = since_boot() + self._tick
+        if since_boot() >= self._next_tick:
+            self._next_tick = since_boot() + self.tick
             for child in self.trees:
                 child.wake()
-            self._on_tick()
+            self.on_tick()
 
     def _hear_signals(self) -> None:
-        for signum in self._signals.take():
-            self._on_signal(signum)
+        for signum in self.signals.take():
+            self.on_signal(signum)
 
 
+@dataclass
 class _Attendance:
     """One child and the person in front of it: Ctrl+C, Ctrl+Z, and the terminal if the agent has it."""
 
-    def __init__(
-        self,
-        child: _Tree,
-        terminal: Terminal | None,
-        signals: Signals,
-        on_tick: Callable[[], bool],
-        on_interrupt: Callable[[], None],
-        on_resume: Callable[[], None],
-        tick: float,
-    ) -> None:
-        self.loop = _Loop(signals, self._hear_signal, self._look_around, tick)
-        self._child = child
-        self._terminal = terminal
-        self._signals = signals
-        self._on_tick = on_tick
-        self._on_interrupt = on_interrupt
-        self._on_resume = on_resume
-        self._last_interrupt = -inf
+    child: Guarded
+    terminal: Terminal | None
+    signals: Signals
+    on_tick: Callable[[], bool]
+    on_interrupt: Callable[[], None]
+    on_resume: Callable[[], None]
+    tick: float
+    _last_interrupt: float = -inf
 
-    def __enter__(self) -> _Attendance:
-        self._child.on_report = self._hear_guardian
-        self.loop.add(self._child)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._child.on_report = lambda words: None
-        self.loop.selector.close()
+    def until(self, done: Callable[[], bool], readers: Files, writers: Callable[[], Files]) -> None:
+        """Returns when the child is over as well. The further files are watched beside it."""
+        loop = _Loop(self.signals, self._hear_signal, self._look_around, self.tick, [self.child])
+        self.child.on_report = self._hear_guardian
+        while not self.child.is_over and not done():
+            loop.turn(readers, writers())
 
     def _look_around(self) -> None:
         self._continued()
-        child = self._child
-        if child.agent and self._on_tick() and child.may_be_stopped():
-            child.stop("stopped", child.grace)
+        if self.child.agent and self.on_tick() and self.child.may_be_stopped():
+            self.child.stop("stopped", self.child.grace)
 
     def _hear_guardian(self, words: list[str]) -> None:
         match words:
             case ["started", _]:
-                self.loop.next_tick = 0.0
-                if self._terminal:
-                    self._terminal.used = True
+                if self.terminal:
+                    self.terminal.used = True
+                self._look_around()
             case ["interrupt"]:
                 self._interrupt()
             case ["suspended", signum]:
@@ -540,39 +349,38 @@ class _Attendance:
     def _hear_signal(self, signum: int) -> None:
         if signum == signal.SIGINT:
             self._interrupt()
-        elif signum in _BY_SIGNAL:
-            self._child.stop_for(signum)
+        elif signum in ENDING:
+            self.child.stop_for(signum)
         elif signum == signal.SIGTSTP:
-            self._child.wire.tell("suspend")
+            self.child.wire.tell("suspend")
         elif signum == signal.SIGCONT:
             self._continued()
 
     def _interrupt(self) -> None:
         now = since_boot()
         if now - self._last_interrupt <= _AGAIN_WITHIN:
-            self._child.stop_for(signal.SIGINT)
+            self.child.stop_for(signal.SIGINT)
         else:
-            self._on_interrupt()
+            self.on_interrupt()
         self._last_interrupt = now
-
-    # Suspension
 
     def _suspend(self, signum: int) -> None:
         """The tree stands still: let the shell have the terminal until it continues us."""
-        if signum in (signal.SIGTTIN, signal.SIGTTOU) and self._agent_may_have_it():
+        wants_terminal = signum in (signal.SIGTTIN, signal.SIGTTOU)
+        if wants_terminal and self.terminal and self.terminal.belongs_to(os.getpgrp(), self._group()):
             self._hand_over()
             return
         began = since_boot()
-        if self._terminal:
-            self._terminal.take_back(remember=True)
+        if self.terminal:
+            self.terminal.take_back(remember=True)
             suspend_self(job=True)
-            if self._signals.pending(*ENDING):
+            if self.signals.pending(*ENDING):
                 return  # `kill %1` from the shell: the terminal is the shell's, and the tree is about to end
-            self._terminal.wait_for_foreground()
+            self.terminal.wait_for_foreground()
         else:
             suspend_self(job=False)
-        self._child.suspended += since_boot() - began
-        self._on_resume()
+        self.child.suspended += since_boot() - began
+        self.on_resume()
         self._hand_over()
 
     def _continued(self) -> None:
@@ -580,21 +388,17 @@ class _Attendance:
 
         Looked at with every tick as well: the shell may hand it over only after its signal has been heard.
         """
-        if self._child.agent and self._terminal and self._terminal.lent and self._terminal.belongs_to(os.getpgrp()):
+        if self.child.agent and self.terminal and self.terminal.lent and self.terminal.belongs_to(os.getpgrp()):
             self._hand_over()
-
-    def _agent_may_have_it(self) -> bool:
-        return self._terminal is not None and self._terminal.belongs_to(os.getpgrp(), self._group())
 
     def _group(self) -> int:
         """The agent's: it is born into the guardian's, but may have left it, as shells do."""
-        agent, guardian = self._child.agent, self._child.guardian
-        try:
-            return agent if os.getpgid(agent) == agent else guardian
-        except OSError:
-            return guardian
+        with contextlib.suppress(OSError):
+            if os.getpgid(self.child.agent) == self.child.agent:
+                return self.child.agent
+        return self.child.guardian
 
     def _hand_over(self) -> None:
-        if self._terminal:
-            self._terminal.give(self._group())
-        self._child.wire.tell("resume")
+        if self.terminal:
+            self.terminal.give(self._group())
+        self.child.wire.tell("resume")

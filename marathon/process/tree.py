@@ -8,22 +8,21 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 import psutil
 
 from marathon.process import linux
 from marathon.process.start import MARK
 
+T = TypeVar("T")
 _KILL_PATIENCE = 1.0
 _LOOK_AGAIN = 0.02
 
 
 def look(pid: int) -> psutil.Process | None:
-    try:
-        return psutil.Process(pid)
-    except psutil.Error:
-        return None
+    return _ask(lambda: psutil.Process(pid), None)
 
 
 def everyone() -> list[psutil.Process]:
@@ -32,10 +31,7 @@ def everyone() -> list[psutil.Process]:
 
 def status(process: psutil.Process) -> str:
     """One of psutil's STATUS_ values."""
-    try:
-        return process.status() if process.is_running() else psutil.STATUS_DEAD
-    except psutil.Error:
-        return psutil.STATUS_DEAD
+    return _ask(process.status, psutil.STATUS_DEAD) if process.is_running() else psutil.STATUS_DEAD
 
 
 def is_alive(process: psutil.Process) -> bool:
@@ -43,25 +39,21 @@ def is_alive(process: psutil.Process) -> bool:
 
 
 def command_of(process: psutil.Process) -> str:
-    try:
-        return " ".join(process.cmdline()) or process.name()
-    except psutil.Error:
-        return "?"
+    return _ask(lambda: " ".join(process.cmdline()) or process.name(), "?")
+
+
+def session_of(process: psutil.Process) -> int:
+    """0 if it is gone, or if its session began outside of our container."""
+    return _ask(lambda: os.getsid(process.pid), 0)
 
 
 def ancestors(pid: int) -> list[int]:
-    try:
-        return [process.pid for process in psutil.Process(pid).parents()]
-    except psutil.Error:
-        return []
+    return [process.pid for process in _ask(lambda: psutil.Process(pid).parents(), list[psutil.Process]())]
 
 
 def descendants(pid: int) -> list[psutil.Process]:
     """The whole tree below `pid`, parents before their children, zombies left out."""
-    try:
-        below = psutil.Process(pid).children(recursive=True)
-    except psutil.Error:
-        return []
+    below = _ask(lambda: psutil.Process(pid).children(recursive=True), list[psutil.Process]())
     return [process for process in below if is_alive(process)]
 
 
@@ -73,9 +65,7 @@ def find_by_environ(name: str, value: str) -> list[psutil.Process]:
 
 def strays(mark: str, agent: int) -> list[psutil.Process]:
     """What is left of a tree whose guardian is dead: what bears its mark, or is in the session of its agent."""
-    return [
-        each for each in _later_than_us() if _has(each, MARK, mark) or (agent > 0 and session_of(each.pid) == agent)
-    ]
+    return [each for each in _later_than_us() if _has(each, MARK, mark) or (agent and session_of(each) == agent)]
 
 
 class Family:
@@ -84,33 +74,20 @@ class Family:
     def __init__(self, mark: str) -> None:
         self._mark = mark
         self._known: set[psutil.Process] = set()
-        self._sessions: set[int | None] = set()  # of the known, as of the last look: a number is used again some day
+        self._sessions: set[int] = set()  # of the known, as of the last look: a number is used again some day
 
     def living(self, *, thorough: bool = True) -> list[psutil.Process]:
         """Without a subreaper, orphans are known by an earlier look, their session, or (thorough) their mark."""
         family = descendants(os.getpid())
         if linux.HERE:
             return family
-        seen = set(family)
         for each in _later_than_us():
-            if each not in seen and self._is_orphan_of_ours(each, thorough):
-                family += [one for one in (each, *descendants(each.pid)) if one not in seen]
-                seen.update(family)
-        self._known = seen
-        self._sessions = {session_of(each.pid) for each in family} - {None, os.getsid(0)}
+            ours = each in self._known or session_of(each) in self._sessions
+            if each not in family and (ours or (thorough and _has(each, MARK, self._mark))) and is_alive(each):
+                family += [one for one in (each, *descendants(each.pid)) if one not in family]
+        self._known = set(family)
+        self._sessions = {session_of(each) for each in family} - {0, os.getsid(0)}
         return family
-
-    def _is_orphan_of_ours(self, process: psutil.Process, thorough: bool) -> bool:
-        ours = process in self._known or session_of(process.pid) in self._sessions
-        return (ours or (thorough and _has(process, MARK, self._mark))) and is_alive(process)
-
-
-def session_of(pid: int) -> int | None:
-    """None if it is gone, or if its session began outside of our container: that is called 0 for all of them."""
-    try:
-        return os.getsid(pid) or None
-    except OSError:
-        return None
 
 
 def send(process: psutil.Process, signum: int) -> bool:
@@ -145,20 +122,18 @@ def _wait(processes: list[psutil.Process], seconds: float) -> list[psutil.Proces
 
 def _later_than_us() -> list[psutil.Process]:
     """Nothing that began before us can be ours: a safeguard against ever taking a stranger for one of the family."""
-    began = psutil.Process().create_time()
-    return [each for each in everyone() if each.pid != os.getpid() and _began(each) >= began]
-
-
-def _began(process: psutil.Process) -> float:
-    try:
-        return process.create_time()
-    except psutil.Error:
-        return 0.0
+    us = psutil.Process()
+    return [each for each in everyone() if each != us and _ask(each.create_time, 0.0) >= us.create_time()]
 
 
 def _has(process: psutil.Process, name: str, value: str) -> bool:
     """Whether it is our user's and was started with NAME=VALUE."""
+    return _ask(lambda: process.uids().effective == os.geteuid() and process.environ().get(name) == value, False)
+
+
+def _ask(question: Callable[[], T], otherwise: T) -> T:
+    """For a process that may be gone by now, or not ours to know."""
     try:
-        return process.uids().effective == os.geteuid() and process.environ().get(name) == value
+        return question()
     except (psutil.Error, OSError):
-        return False
+        return otherwise

@@ -91,32 +91,44 @@ def test_end_ends_what_ignores_it_or_stands_still(start: Start, trick: str) -> N
     assert child.wait() == -signal.SIGKILL
 
 
-REUSE = """
-import os, signal, subprocess, sys, time
-from marathon.process import tree
-
-def next_pid_is(pid):
-    with open("/proc/sys/kernel/ns_last_pid", "w") as file:
-        file.write(str(pid - 1))
-
+# In a pid namespace of their own: what is older than it belongs to session 0, and pids can be handed out at will.
+REUSED = """
 first = subprocess.Popen(["sleep", "60"])
 known = tree.look(first.pid)
 first.kill(), first.wait()
 time.sleep(0.05)  # more than the start times are exact to
-next_pid_is(first.pid)
+with open("/proc/sys/kernel/ns_last_pid", "w") as file:
+    file.write(str(first.pid - 1))
 stranger = subprocess.Popen(["sleep", "60"])
 assert stranger.pid == first.pid, (stranger.pid, first.pid)
 assert tree.end([known], 0.2) == 0
 assert not tree.send(known, signal.SIGKILL)
-assert stranger.poll() is None
-stranger.kill(), stranger.wait()
-print("left alone")
+"""
+# A guardian that died before it had an agent has left nothing; no process is in the session of an agent that never was.
+NO_AGENT = """
+stranger = subprocess.Popen(["sleep", "60"])
+assert os.getsid(stranger.pid) == 0
+assert tree.strays("the mark of no tree", 0) == []
+assert tree.session_of(tree.look(stranger.pid)) == 0
+"""
+# Nothing older than the runner can be of its tree, whatever session it is in.
+OLDER = """
+stranger = subprocess.Popen(["setsid", "sleep", "60"], env={"MARATHON_TREE": "x", "PATH": os.environ["PATH"]})
+time.sleep(0.3)
+assert os.getsid(stranger.pid) == stranger.pid
+find = "from marathon.process import tree; print(tree.strays('x', int(__import__('sys').argv[1])))"
+found = subprocess.run([sys.executable, "-c", find, str(stranger.pid)], capture_output=True, text=True, check=True)
+assert found.stdout == "[]\\n", found.stdout
+assert [each.pid for each in tree.strays("x", 0)] == [stranger.pid]
 """
 
 
-def test_a_stranger_with_the_same_pid_is_not_signalled() -> None:
-    argv = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", REUSE]
+@pytest.mark.parametrize("story", [REUSED, NO_AGENT, OLDER], ids=["pid used again", "no agent", "older"])
+def test_a_stranger_is_never_taken_for_one_of_ours(story: str) -> None:
+    begin = "import os, signal, subprocess, sys, time\nfrom marathon.process import tree\n"
+    end = "assert stranger.poll() is None\nstranger.kill(), stranger.wait()\nprint('left alone')"
+    argv = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", begin + story + end]
     done = subprocess.run(argv, env={**os.environ, "PYTHONPATH": os.getcwd()}, capture_output=True, text=True)
-    if "unshare" in done.stderr or "ns_last_pid" in done.stderr:
+    if done.stderr.startswith("unshare") or "ns_last_pid" in done.stderr:
         pytest.skip("may not make a pid namespace here")
     assert done.stdout == "left alone\n", done.stderr
