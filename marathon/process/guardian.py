@@ -270,19 +270,15 @@ class Guardian:
 
     # The agent's process group
 
-    def _group(self) -> int:
-        """Its own if it has one; on a terminal it is born into ours."""
-        return self.agent if os.getpgid(self.agent) == self.agent else os.getpgrp()
-
     def _signal_group(self, signum: int) -> None:
         if self._agent_alive:
             with contextlib.suppress(OSError):
-                os.killpg(self._group(), signum)
+                os.killpg(os.getpgrp() if self.terminal else self.agent, signum)
 
     def _follow_the_agent(self) -> None:
         """A shell makes a group of its own; we go with it, to hear the Ctrl+C that the terminal sends there."""
         with contextlib.suppress(OSError):
-            if self._group() != os.getpgrp():
+            if os.getpgid(self.agent) == self.agent != os.getpgrp():
                 os.setpgid(0, self.agent)
 
     # Suspension

@@ -49,7 +49,7 @@ class Keys:
 
         self._parser = Vt100Parser(self._presses.append)
         self._saved: list[Any] = termios.tcgetattr(self._fd)
-        self._listen()
+        self.again()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -75,10 +75,6 @@ class Keys:
             else:
                 return None
 
-    def again(self) -> None:
-        """After another program had the terminal."""
-        self._listen()
-
     def _obey(self, signals: Signals) -> None:
         for signum in signals.take():
             if signum in ENDING:
@@ -86,10 +82,11 @@ class Keys:
             if signum == signal.SIGTSTP:
                 self._restore()
                 suspend_self(job=False)
-                self._listen()
+                self.again()
                 self._on_resume()
 
-    def _listen(self) -> None:
+    def again(self) -> None:
+        """Listen, also after another program had the terminal."""
         modes = termios.tcgetattr(self._fd)
         modes[3] &= ~(termios.ICANON | termios.ECHO)
         modes[6][termios.VMIN], modes[6][termios.VTIME] = 1, 0

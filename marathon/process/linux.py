@@ -6,7 +6,6 @@ Elsewhere, and everywhere with MARATHON_PORTABLE=1, HERE is False, this module d
 from __future__ import annotations
 
 import ctypes
-import functools
 import os
 import signal
 import sys
@@ -36,12 +35,5 @@ def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
-@functools.cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
-
-
 def _prctl(option: int, value: int) -> None:
-    if _libc().prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), "prctl")
+    ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), 0, 0, 0)

@@ -60,11 +60,10 @@ class Signals:
 
     def take(self) -> list[int]:
         """The pending signals, oldest first; they are pending no more."""
-        self._drain()
-        taken = []
-        while self._pending:
-            taken.append(self._pending.popleft())
-        return taken
+        with contextlib.suppress(BlockingIOError):
+            while os.read(self.fd, 4096):
+                pass
+        return [self._pending.popleft() for _ in range(len(self._pending))]
 
     def pending(self, *numbers: int) -> bool:
         return any(number in self._pending for number in numbers)  # not the other way: a signal may come meanwhile
@@ -87,8 +86,3 @@ class Signals:
         # The interpreter wrote to the wakeup fd already, unless a library took it away.
         with contextlib.suppress(OSError):
             os.write(self._wake, b"\0")
-
-    def _drain(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            while os.read(self.fd, 4096):
-                pass

@@ -194,19 +194,18 @@ def run_all(
     waiting = list(range(len(jobs)))
     running: dict[int, tuple[Guarded, Transcript]] = {}
     results: dict[int, Done] = {}
-    ended_by: list[int] = []  # signals
-    stopped: list[bool] = []
+    endings: list[int] = []  # why no more are started: signals, or 0 for `stop`
 
-    def end_all(end: Callable[[Guarded], None]) -> None:
+    def end_all(why: int, end: Callable[[Guarded], None]) -> None:
+        endings.append(why)
         for child in loop.trees:
             if child.status is None:
                 end(child)
 
     def hear_signal(signum: int) -> None:
         if signum in ENDING:
-            ended_by.append(signum)
-            end_all(lambda child: child.stop_for(signum))
-        elif signum == signal.SIGTSTP and not ended_by and not stopped:
+            end_all(signum, lambda child: child.stop_for(signum))
+        elif signum == signal.SIGTSTP and not endings:
             began = since_boot()
             suspend_self(job=False)
             for child in loop.trees:
@@ -214,12 +213,11 @@ def run_all(
 
     def look_around() -> None:
         on_tick()
-        if not ended_by and not stopped and stop():
-            stopped.append(True)
-            end_all(lambda child: child.stop("stopped", grace))
+        if not endings and stop():
+            end_all(0, lambda child: child.stop("stopped", grace))
 
     def may_start() -> bool:
-        if ended_by or stopped or not waiting:
+        if endings or not waiting:
             return False
         together = [jobs[number] for number in (waiting[0], *running)]
         return len(together) == 1 or (len(together) <= at_once and all(job.parallel for job in together))
@@ -269,8 +267,8 @@ def run_all(
         for child, transcript in running.values():
             child.close()
             transcript.close()
-    if ended_by:
-        raise Interrupted(ended_by[0])
+    if signum := next(filter(None, endings), 0):
+        raise Interrupted(signum)
     return [results[number] for number in sorted(results)]
 
 
@@ -367,7 +365,8 @@ class _Attendance:
     def _suspend(self, signum: int) -> None:
         """The tree stands still: let the shell have the terminal until it continues us."""
         wants_terminal = signum in (signal.SIGTTIN, signal.SIGTTOU)
-        if wants_terminal and self.terminal and self.terminal.belongs_to(os.getpgrp(), self._group()):
+        groups = os.getpgrp(), os.getpgid(self.child.guardian)
+        if wants_terminal and self.terminal and self.terminal.belongs_to(*groups):
             self._hand_over()
             return
         began = since_boot()
@@ -391,14 +390,7 @@ class _Attendance:
         if self.child.agent and self.terminal and self.terminal.lent and self.terminal.belongs_to(os.getpgrp()):
             self._hand_over()
 
-    def _group(self) -> int:
-        """The agent's: it is born into the guardian's, but may have left it, as shells do."""
-        with contextlib.suppress(OSError):
-            if os.getpgid(self.child.agent) == self.child.agent:
-                return self.child.agent
-        return self.child.guardian
-
     def _hand_over(self) -> None:
         if self.terminal:
-            self.terminal.give(self._group())
+            self.terminal.give(os.getpgid(self.child.guardian))  # which is always in the agent's group
         self.child.wire.tell("resume")
