@@ -132,8 +132,8 @@ def _has(process: psutil.Process, name: str, value: str) -> bool:
 
 
 def _ask(question: Callable[[], T], otherwise: T) -> T:
-    """For a process that may be gone by now, or not ours to know."""
+    """For a process that may be gone by now, not ours to know, or none at all, such as pid -1 from a file."""
     try:
         return question()
-    except (psutil.Error, OSError):
+    except (psutil.Error, OSError, ValueError):
         return otherwise

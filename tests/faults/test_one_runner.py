@@ -135,8 +135,7 @@ def test_a_killed_runner_leaves_no_lock_and_no_agent(world: World, in_background
     runner = in_background()
     until(lambda: world.holding(1), "the first session")
     helper = int((world.agent / "helper").read_text())
-    below = tree.descendants(runner.pid)
-    assert helper in {process.pid for process in below}
+    below = [psutil.Process(helper), *tree.descendants(runner.pid)]
     runner.kill()
     runner.wait()
     until(lambda: not any(alive(process.pid) for process in below), "the agent dies with its runner")

@@ -51,6 +51,12 @@ def test_a_process_is_there_until_it_is_reaped_and_alive_until_it_ends(start: St
     assert tree.look(child.pid) is None
 
 
+@pytest.mark.parametrize("pid", [-1, 2**22 + 1, 2**70])
+def test_a_number_that_can_be_no_pid_names_no_one(pid: int) -> None:
+    assert tree.look(pid) is None
+    assert tree.ancestors(pid) == tree.descendants(pid) == []
+
+
 def test_descendants_are_the_whole_tree(start: Start) -> None:
     child = start("sh", "-c", "setsid sh -c 'sleep 60 & echo $!; wait' & wait")
     deepest = int(first_line(child))
