@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from marathon.errors import WrongUsage
-from marathon.process.tree import ancestors
 from marathon.store.agent_channel import AgentChannel, states_folder
 from marathon.store.lock import holder_of
 from marathon.store.task import Task
@@ -23,6 +22,8 @@ def my_channel() -> AgentChannel:
 
 def refuse_inside_a_session(task: Task, command: str) -> None:
     """Only a human answers gates: the agent has the same shell but not the same say, whatever environment it makes."""
+    from marathon.process.tree import ancestors  # psutil takes a while to load
+
     holder = holder_of(task.lock_path)
     if os.environ.get("MARATHON_RUNNER_ID") or (holder and holder.pid in ancestors(os.getpid())):
         raise WrongUsage(f"'{command}' is for the human and does nothing inside an agent's session.")

@@ -250,8 +250,7 @@ class Guardian:
                     tree.send(process, signal.SIGCONT)
         elif now < self._ctrl_z_at + _AFTER_CTRL_Z:
             self._freeze_if_caught_in_vfork()
-        if self._agent_alive and self.terminal:
-            self._follow_the_agent()
+        self._follow_the_agent()
         if self._agent_alive and not linux.HERE:
             self.family.living(thorough=False)  # which remembers them
 
@@ -277,9 +276,10 @@ class Guardian:
 
     def _follow_the_agent(self) -> None:
         """A shell makes a group of its own; we go with it, to hear the Ctrl+C that the terminal sends there."""
-        with contextlib.suppress(OSError):
-            if os.getpgid(self.agent) == self.agent != os.getpgrp():
-                os.setpgid(0, self.agent)
+        if self._agent_alive and self.terminal:
+            with contextlib.suppress(OSError):
+                if os.getpgid(self.agent) == self.agent != os.getpgrp():
+                    os.setpgid(0, self.agent)
 
     # Suspension
 
@@ -294,6 +294,7 @@ class Guardian:
         """Stop everything that runs, so that it can be continued without waking what was stopped before."""
         if self._kill_at < inf:
             return  # it is being ended
+        self._follow_the_agent()
         self._ctrl_z_at = -inf
         self._frozen = set()
         for _ in range(_STOP_ROUNDS):

@@ -5,7 +5,6 @@ Elsewhere, and everywhere with MARATHON_PORTABLE=1, HERE is False, this module d
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import sys
@@ -36,4 +35,6 @@ def boot_id() -> str:
 
 
 def _prctl(option: int, value: int) -> None:
+    import ctypes  # which `status` does without
+
     ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), 0, 0, 0)
