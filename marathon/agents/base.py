@@ -17,8 +17,8 @@ from marathon.core.records import Ending
 from marathon.core.text import one_line, says_complete
 from marathon.core.usage import Usage
 from marathon.errors import AgentUnavailable
-from marathon.process.child import Command, Exit, StartFailed
 from marathon.process.signals import Signals
+from marathon.process.start import Command, Exit, StartFailed
 
 Mode = Literal["tui", "stream"]
 INTERRUPTIONS = {"interrupted": signal.SIGINT, "terminated": signal.SIGTERM, "hungup": signal.SIGHUP}

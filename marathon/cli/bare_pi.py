@@ -11,8 +11,9 @@ from marathon.cli.options import CommandLine
 from marathon.cli.run import run_task
 from marathon.cli.status_query import here
 from marathon.errors import AgentUnavailable, WrongUsage
-from marathon.process.child import Command, StartFailed, run
 from marathon.process.signals import Signals
+from marathon.process.start import Command, StartFailed
+from marathon.process.supervisor import run
 from marathon.process.terminal import interactive
 from marathon.runner.marathon import new_runner_id
 from marathon.store.agent_channel import AgentChannel

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from marathon.errors import WrongUsage
-from marathon.process.tree import look
 from marathon.store.agent_channel import AgentChannel
 from marathon.store.lock import holder_of
 from marathon.store.places import states_folder
@@ -24,15 +23,8 @@ def my_channel() -> AgentChannel:
 
 def refuse_inside_a_session(task: Task, command: str) -> None:
     """Only a human answers gates: the agent has the same shell but not the same say, whatever environment it makes."""
+    from marathon.process.tree import ancestors  # psutil takes a while to load
+
     holder = holder_of(task.lock_path)
-    if os.environ.get("MARATHON_RUNNER_ID") or (holder and _descends_from(holder.pid)):
+    if os.environ.get("MARATHON_RUNNER_ID") or (holder and holder.pid in ancestors(os.getpid())):
         raise WrongUsage(f"'{command}' is for the human and does nothing inside an agent's session.")
-
-
-def _descends_from(runner: int) -> bool:
-    process = look(os.getpid())
-    while process is not None and process.pid > 1:
-        if process.parent == runner:
-            return True
-        process = look(process.parent)
-    return False

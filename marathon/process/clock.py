@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import functools
 import time
-from pathlib import Path
 
 from marathon.core.wait import Now
+from marathon.process import linux
+
+# Both go on while the machine sleeps: on macOS the monotonic clock does, on Linux it does not.
+_CLOCK = time.CLOCK_BOOTTIME if linux.HERE else time.CLOCK_MONOTONIC
 
 
 def moment() -> Now:
@@ -16,13 +19,13 @@ def moment() -> Now:
 
 def since_boot() -> float:
     """Seconds since boot, time asleep included."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.clock_gettime(_CLOCK)
 
 
 @functools.cache
 def boot_id() -> str:
-    """Names this boot; the clock above means nothing in another one."""
+    """Names this boot. The clock above means nothing in another one, and nothing where this is empty."""
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return linux.boot_id() if linux.HERE else ""
     except OSError:
         return ""

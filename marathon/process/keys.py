@@ -5,21 +5,28 @@ from __future__ import annotations
 import codecs
 import contextlib
 import os
+import re
 import select
 import signal
 import termios
 import time
 from collections.abc import Callable
-from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from marathon.process.signals import ENDING, Interrupted, Signals
 from marathon.process.terminal import on_terminal, suspend_self
 
+if TYPE_CHECKING:
+    from prompt_toolkit.key_binding.key_processor import KeyPress
+
 _SEQUENCE_GAP = 0.05  # the bytes of one escape sequence come together; a lone Esc has nothing after it
 _PASTE_GAP = 0.5
-_END_OF_INPUT = b"\x04"
+_GARBAGE = "\0"  # for bytes that are no UTF-8: no key
 _TELL_PASTES, _TELL_NO_PASTES = b"\x1b[?2004h", b"\x1b[?2004l"
+_PASTE_BEGINS, _PASTE_ENDS = "\x1b[200~", b"\x1b[201~"
+# A whole escape sequence, also one that the parser does not know: control sequences, single shifts, strings such as
+# a colour report, and Alt with a key. No part of one may be taken for a key.
+_SEQUENCE = re.compile(r"\x1b+(\[[0-?]*[ -/]*[@-~]|O.|[\]P_^X].*(\x07|\x1b\\)|[^\x1b\[O\]P_^X])", re.DOTALL)
 
 
 class Keys:
@@ -34,15 +41,18 @@ class Keys:
         self._fd = fd
         self._on_resume = on_resume  # after a Ctrl+Z, when the shell has written on the screen
         self._pastes_apart = pastes_apart and on_terminal()  # a pasted text is one "paste", not the keys in it
+        self._presses: list[KeyPress] = []
+        self.pasted = ""  # the text of the last "paste"
 
     def __enter__(self) -> Keys:
+        from prompt_toolkit.input.vt100_parser import Vt100Parser
+
+        self._parser = Vt100Parser(self._presses.append)
         self._saved: list[Any] = termios.tcgetattr(self._fd)
-        self._listen()
+        self.again()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._restore()
 
     def read(self, timeout: float | None, signals: Signals) -> str | None:
@@ -58,16 +68,12 @@ class Keys:
                 self._obey(signals)
             elif self._fd in ready:
                 try:
-                    return self._key(self._byte())
+                    return self._key()
                 except EOFError:
                     self._obey(signals)  # a closed window is the end of input and, before that, a signal
                     raise
             else:
                 return None
-
-    def again(self) -> None:
-        """After somebody else had the terminal."""
-        self._listen()
 
     def _obey(self, signals: Signals) -> None:
         for signum in signals.take():
@@ -76,10 +82,11 @@ class Keys:
             if signum == signal.SIGTSTP:
                 self._restore()
                 suspend_self(job=False)
-                self._listen()
+                self.again()
                 self._on_resume()
 
-    def _listen(self) -> None:
+    def again(self) -> None:
+        """Listen, also after another program had the terminal."""
         modes = termios.tcgetattr(self._fd)
         modes[3] &= ~(termios.ICANON | termios.ECHO)
         modes[6][termios.VMIN], modes[6][termios.VTIME] = 1, 0
@@ -100,79 +107,65 @@ class Keys:
             if os.isatty(self._fd):  # a terminal that is gone has nothing to restore
                 raise
 
-    def _key(self, first: bytes) -> str:
-        if first in (b"\r", b"\n"):
-            return "enter"
-        if first == b"\x1b":
-            return self._escape()
-        if first == _END_OF_INPUT:
-            raise EOFError
-        if first in (b"\x7f", b"\b"):
-            return "backspace"
-        return self._character(first)
+    # Read byte by byte: what follows a key stays with the terminal, for whoever reads it next.
 
-    def _character(self, first: bytes) -> str:
-        decoder = codecs.getincrementaldecoder("utf-8")()
-        try:
-            text = decoder.decode(first)
-            while not text:
-                if (byte := self._next(_SEQUENCE_GAP)) is None:
-                    return "other"
-                text = decoder.decode(byte)
-        except UnicodeDecodeError:
-            return "other"
-        return text if text.isprintable() else "other"
-
-    # Escape sequences: read to their end, so that no part of one is taken for a key.
-
-    def _escape(self) -> str:
-        match self._next(_SEQUENCE_GAP):
-            case None:
-                return "esc"
-            case b"[":
-                return "paste" if self._control_sequence() == b"200~" else "other"
-            case b"O":
-                self._next(_SEQUENCE_GAP)
-            case b"]" | b"P" | b"_" | b"^" | b"X":
-                self._string_sequence()
-            case b"\r" | b"\n":
+    def _key(self) -> str:
+        self._parser.reset()
+        self._presses.clear()
+        typed = self._character(None)
+        self._parser.feed(typed)
+        while not self._presses and (more := self._character(_SEQUENCE_GAP)):
+            typed += more
+            self._parser.feed(more)
+            if typed == _PASTE_BEGINS:
+                return self._paste()
+        self._parser.flush()
+        match [press.key for press in self._presses]:
+            case ["c-d"]:
+                raise EOFError
+            case ["c-m" | "c-j"]:
+                return "enter"
+            case ["c-h"]:
+                return "backspace"
+            case ["escape", "c-m" | "c-j"]:
                 return "alt+enter"
-            case b"\x1b":  # Alt+arrow in some terminals
-                return self._escape() if self._waiting(_SEQUENCE_GAP) else "esc"
-            case _:
-                pass
+            case ["escape"] if typed == "\x1b":
+                return "esc"
+            case ["escape", *_]:
+                return "other" if self._to_its_end(typed).strip("\x1b") else "esc"
+            case [character] if len(character) == 1 and character.isprintable():
+                return str(character)
         return "other"
 
-    def _control_sequence(self) -> bytes:
-        sequence = b""
-        while byte := self._next(_SEQUENCE_GAP):
-            sequence += byte
-            if sequence == b"[":  # the Linux console's F1 to F5: one more letter
-                continue
-            if b"@" <= byte <= b"~":
-                break
-        if sequence == b"M":  # a mouse report of the oldest kind
-            for _ in range(3):
-                self._next(_SEQUENCE_GAP)
-        elif sequence == b"200~":
-            self._swallow_until(b"\x1b[201~", _PASTE_GAP)
+    def _to_its_end(self, sequence: str) -> str:
+        """The whole of an escape sequence that the parser does not know."""
+        while not _SEQUENCE.fullmatch(sequence) and (more := self._character(_SEQUENCE_GAP)):
+            sequence += more
         return sequence
 
-    def _string_sequence(self) -> None:
-        self._swallow_until(b"\x1b\\", _SEQUENCE_GAP, b"\x07")
+    def _paste(self) -> str:
+        data = bytearray()
+        while not data.endswith(_PASTE_ENDS) and (byte := self._byte(_PASTE_GAP)):
+            data += byte
+        text = data.removesuffix(_PASTE_ENDS).decode("utf-8", "replace")
+        self.pasted = text.replace("\r\n", "\n").replace("\r", "\n")
+        return "paste"
 
-    def _swallow_until(self, end: bytes, gap: float, *other_ends: bytes) -> None:
-        seen = b""
-        while not seen.endswith((end, *other_ends)) and (byte := self._next(gap)):
-            seen = (seen + byte)[-len(end) :]
+    def _character(self, patience: float | None) -> str:
+        """The next one; nothing if it does not come in time."""
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        try:
+            while byte := self._byte(patience):
+                if text := decoder.decode(byte):
+                    return text
+                patience = _SEQUENCE_GAP
+            return _GARBAGE if decoder.getstate()[0] else ""
+        except UnicodeDecodeError:
+            return _GARBAGE
 
-    def _next(self, gap: float) -> bytes | None:
-        return self._byte() if self._waiting(gap) else None
-
-    def _waiting(self, gap: float) -> bool:
-        return bool(select.select([self._fd], [], [], gap)[0])
-
-    def _byte(self) -> bytes:
+    def _byte(self, patience: float | None) -> bytes:
+        if not select.select([self._fd], [], [], patience)[0]:
+            return b""
         try:
             byte = os.read(self._fd, 1)
         except OSError as error:  # the terminal is gone

@@ -4,65 +4,109 @@ from __future__ import annotations
 
 import fcntl
 import os
-import selectors
 import struct
 import termios
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from marathon.process.lines import Framer, Piece
 from marathon.store.files import PRIVATE_FILE, disk_errors, write_all
 
+LINE_LIMIT = 64 * 1024
 _CHUNK = 64 * 1024
 _TAIL = 4000
 _LOG_LIMIT = 10 * 1024 * 1024
 _LEFT_OUT = b"\n[more than 10 MiB: the rest of the output was left out]\n"
 _INSIDE_A_CHARACTER = bytes(range(0x80, 0xC0))
 
+Piece = tuple[bytes, bool]
+
 
 class Pipes:
-    """Delivers the bytes of each stream in pieces as they come."""
+    """Hands on the bytes of each stream in pieces as they come."""
 
-    def __init__(self, streams: Mapping[str, int], take: Callable[[str, bytes], None]) -> None:
-        self._streams = streams
+    def __init__(self, streams: dict[str, int], take: Callable[[str, bytes], None]) -> None:
+        self._open = streams
         self._take = take
 
-    def register(self, selector: selectors.BaseSelector) -> None:
-        for name, fd in self._streams.items():
-            selector.register(fd, selectors.EVENT_READ, partial(self._read, selector, name, fd))
+    def files(self) -> dict[int, Callable[[], None]]:
+        """What to read from, and how."""
+        return {fd: partial(self._read, name) for name, fd in self._open.items()}
 
     def drain(self) -> None:
-        """What is in the pipes now, and no more: somebody outside the tree may hold them open."""
-        for name, fd in self._streams.items():
+        """What is in the pipes now, and no more: a process outside the tree may hold them open."""
+        for name, fd in self._open.items():
             (waiting,) = struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, b"\0" * 4))
             while waiting > 0 and (data := os.read(fd, min(waiting, _CHUNK))):
                 waiting -= len(data)
                 self._take(name, data)
 
-    def _read(self, selector: selectors.BaseSelector, name: str, fd: int) -> None:
-        if data := os.read(fd, _CHUNK):
+    def close(self) -> None:
+        while self._open:
+            os.close(self._open.popitem()[1])
+
+    def _read(self, name: str) -> None:
+        if data := os.read(self._open[name], _CHUNK):
             self._take(name, data)
         else:
-            selector.unregister(fd)
+            os.close(self._open.pop(name))
 
 
-class Output(Pipes):
-    """Delivers lines: deliver(stream, line, complete)."""
+class Lines:
+    """Cuts both streams into lines: deliver(stream, line, complete)."""
 
-    def __init__(self, streams: Mapping[str, int], deliver: Callable[[str, bytes, bool], None]) -> None:
-        super().__init__(streams, lambda name, data: self._emit(name, self._framers[name].feed(data)))
+    def __init__(self, deliver: Callable[[str, bytes, bool], None]) -> None:
         self._deliver = deliver
-        self._framers = {name: Framer() for name in streams}
+        self._framers = {"out": Framer(), "err": Framer()}
 
-    def drain(self) -> None:
-        super().drain()
-        for name, framer in self._framers.items():
-            self._emit(name, framer.flush())
+    def take(self, stream: str, data: bytes) -> None:
+        for line, complete in self._framers[stream].feed(data):
+            self._deliver(stream, line, complete)
 
-    def _emit(self, name: str, pieces: list[Piece]) -> None:
-        for line, complete in pieces:
-            self._deliver(name, line, complete)
+    def flush(self) -> None:
+        """The streams are over."""
+        for stream, framer in self._framers.items():
+            for line, complete in framer.flush():
+                self._deliver(stream, line, complete)
+
+
+class Framer:
+    """Lines end at LF, CRLF or a lone CR. A piece is complete when the line ends with it.
+
+    A line longer than LINE_LIMIT comes as several pieces of which only the last one is complete.
+    """
+
+    def __init__(self) -> None:
+        self._tail = b""
+        self._after_cr = False
+
+    def feed(self, data: bytes) -> list[Piece]:
+        if not data:
+            return []
+        # A CR ends its line at once, so that progress bars move; an LF right after it is no second line.
+        if self._after_cr and data.startswith(b"\n"):
+            data = data[1:]
+            self._after_cr = False
+            if not data:
+                return []
+        self._after_cr = data.endswith(b"\r")
+        whole, self._tail = self._tail + data, b""
+        return [piece for line in whole.splitlines(keepends=True) for piece in self._cut(line)]
+
+    def flush(self) -> list[Piece]:
+        """The unterminated rest: the stream is over, so its line is too."""
+        rest, self._tail = self._tail, b""
+        return [(rest, True)] if rest else []
+
+    def _cut(self, line: bytes) -> list[Piece]:
+        body = line.rstrip(b"\r\n")
+        ended = len(body) < len(line)
+        last = max(0, (len(body) - 1) // LINE_LIMIT * LINE_LIMIT)
+        pieces = [(body[at : at + LINE_LIMIT], False) for at in range(0, last, LINE_LIMIT)]
+        if ended:
+            return [*pieces, (body[last:], True)]
+        self._tail = body[last:]
+        return pieces
 
 
 class Transcript:
@@ -73,7 +117,7 @@ class Transcript:
         self._seen = 0
         self._last = b""
         with disk_errors("create", path):
-            path.unlink(missing_ok=True)  # a new file: nobody has it open, and its mode is ours
+            path.unlink(missing_ok=True)  # a new file: no one has it open, and its mode is ours
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
 
     def take(self, stream: str, data: bytes) -> None:

@@ -7,11 +7,8 @@ import os
 import signal
 from collections import deque
 from collections.abc import Iterator, Sequence
-from types import FrameType, TracebackType
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from types import FrameType
+from typing import Any
 
 COLLECTED = (
     signal.SIGINT,
@@ -43,7 +40,9 @@ class Signals:
         self._old: dict[int, Any] = {}
 
     def __enter__(self) -> Signals:
-        self.fd, self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self.fd, self._wake = os.pipe()
+        os.set_blocking(self.fd, False)
+        os.set_blocking(self._wake, False)
         self._old_wake = signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         for number in self._numbers:
             # What was ignored when we started (nohup) stays ignored.
@@ -51,9 +50,7 @@ class Signals:
                 self._old[number] = signal.signal(number, self._handle) or signal.SIG_DFL
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._old.items():
             signal.signal(number, handler)
         self._old.clear()
@@ -63,11 +60,10 @@ class Signals:
 
     def take(self) -> list[int]:
         """The pending signals, oldest first; they are pending no more."""
-        self._drain()
-        taken = []
-        while self._pending:
-            taken.append(self._pending.popleft())
-        return taken
+        with contextlib.suppress(BlockingIOError):
+            while os.read(self.fd, 4096):
+                pass
+        return [self._pending.popleft() for _ in range(len(self._pending))]
 
     def pending(self, *numbers: int) -> bool:
         return any(number in self._pending for number in numbers)  # not the other way: a signal may come meanwhile
@@ -90,8 +86,3 @@ class Signals:
         # The interpreter wrote to the wakeup fd already, unless a library took it away.
         with contextlib.suppress(OSError):
             os.write(self._wake, b"\0")
-
-    def _drain(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            while os.read(self.fd, 4096):
-                pass

@@ -7,10 +7,7 @@ import os
 import signal
 import termios
 from collections.abc import Iterator
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
 # What a full-screen program may have left behind: alternate screen, mouse, focus, paste, theme reports,
 # kitty keys, hidden cursor, text below the cursor. Leaving the alternate screen restores the cursor of whoever entered

@@ -1,208 +1,139 @@
-"""Processes as /proc shows them: who descends from whom, and ending them without ever signalling a stranger.
+"""Processes: who belongs to whom, and ending them without ever signalling a stranger.
 
-A pid alone names nobody for long, so a process is a pid together with its start time.
+A pid alone names no one for long. psutil knows a process by pid and start time, and signals no other.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import select
 import signal
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
-_GONE = "ZX"
+import psutil
+
+from marathon.process import linux
+from marathon.process.start import MARK
+
+T = TypeVar("T")
 _KILL_PATIENCE = 1.0
+_LOOK_AGAIN = 0.02
 
 
-class Process:
-    """No dataclass: their module alone would double what the guardian has to load."""
-
-    __slots__ = ("command", "parent", "pid", "start", "state")
-
-    def __init__(self, pid: int, start: int, parent: int, state: str, command: str) -> None:
-        self.pid = pid
-        self.start = start  # clock ticks after boot
-        self.parent = parent
-        self.state = state  # one letter as in proc(5): R, S, D, T, Z …
-        self.command = command  # the command line where it was asked for, else the short name
-
-    @property
-    def identity(self) -> tuple[int, int]:
-        return self.pid, self.start
-
-    @property
-    def gone(self) -> bool:
-        return self.state in _GONE
-
-    @property
-    def stopped(self) -> bool:
-        return self.state in "Tt"
+def look(pid: int) -> psutil.Process | None:
+    return _ask(lambda: psutil.Process(pid), None)
 
 
-def look(pid: int) -> Process | None:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            head, _, tail = file.read().rpartition(b")")
-    except OSError:
-        return None
-    fields = tail.split()
-    name = head.partition(b"(")[2].decode(errors="replace")
-    return Process(pid, int(fields[19]), int(fields[1]), fields[0].decode(), name)
+def everyone() -> list[psutil.Process]:
+    return [process for pid in psutil.pids() if (process := look(pid))]
 
 
-def identity(pid: int) -> tuple[int, int] | None:
-    process = look(pid)
-    return process.identity if process else None
+def status(process: psutil.Process) -> str:
+    """One of psutil's STATUS_ values."""
+    return _ask(process.status, psutil.STATUS_DEAD) if process.is_running() else psutil.STATUS_DEAD
 
 
-def everybody() -> Iterator[Process]:
-    for name in os.listdir("/proc"):
-        if name.isdigit() and (process := look(int(name))):
-            yield process
+def is_alive(process: psutil.Process) -> bool:
+    return status(process) not in (psutil.STATUS_DEAD, psutil.STATUS_ZOMBIE)
 
 
-def child_pids(pid: int) -> list[int]:
-    """Who has this parent, by the kernel's own list where it keeps one: it need not look at everybody."""
-    try:
-        listed = [_words(f"/proc/{pid}/task/{thread}/children") for thread in os.listdir(f"/proc/{pid}/task")]
-    except OSError:
-        return [process.pid for process in everybody() if process.parent == pid]
-    return [int(word) for words in listed for word in words]
+def command_of(process: psutil.Process) -> str:
+    return _ask(lambda: " ".join(process.cmdline()) or process.name(), "?")
 
 
-def children(pid: int) -> list[Process]:
-    return [process for child in child_pids(pid) if (process := look(child))]
-
-
-def descendants(pid: int) -> list[Process]:
-    """The whole tree below `pid`, parents before their children, zombies left out."""
-    children: dict[int, list[Process]] = defaultdict(list)
-    for process in everybody():
-        children[process.parent].append(process)
-    found: list[Process] = []
-    parents = [pid]
-    while parents:
-        below = [child for parent in parents for child in children.pop(parent, [])]
-        found += below
-        parents = [child.pid for child in below]
-    return [process for process in found if not process.gone]
+def session_of(process: psutil.Process) -> int:
+    """0 if it is gone, or if its session began outside of our container."""
+    return _ask(lambda: os.getsid(process.pid), 0)
 
 
 def ancestors(pid: int) -> list[int]:
-    found: list[int] = []
-    while (process := look(pid)) and process.parent > 0:
-        pid = process.parent
-        found.append(pid)
-    return found
+    return [process.pid for process in _ask(lambda: psutil.Process(pid).parents(), list[psutil.Process]())]
 
 
-def find_by_environ(name: str, value: str) -> list[Process]:
+def descendants(pid: int) -> list[psutil.Process]:
+    """The whole tree below `pid`, parents before their children, zombies left out."""
+    below = _ask(lambda: psutil.Process(pid).children(recursive=True), list[psutil.Process]())
+    return [process for process in below if is_alive(process)]
+
+
+def find_by_environ(name: str, value: str) -> list[psutil.Process]:
     """Our user's processes that were started with NAME=VALUE, except ourselves and our ancestors."""
-    wanted = os.fsencode(f"{name}={value}")
     exempt = {os.getpid(), *ancestors(os.getpid())}
-    return [
-        Process(process.pid, process.start, process.parent, process.state, _command_line(process))
-        for process in everybody()
-        if process.pid not in exempt and _is_ours(process.pid) and wanted in _environ(process.pid)
-    ]
+    return [each for each in everyone() if each.pid not in exempt and _has(each, name, value)]
 
 
-def send(process: Process, signum: int) -> bool:
+def strays(mark: str, agent: int) -> list[psutil.Process]:
+    """What is left of a tree whose guardian is dead: what bears its mark, or is in the session of its agent."""
+    return [each for each in _later_than_us() if _has(each, MARK, mark) or (agent and session_of(each) == agent)]
+
+
+class Family:
+    """Everything the agent of this guardian has started, whoever its parent is now."""
+
+    def __init__(self, mark: str) -> None:
+        self._mark = mark
+        self._known: set[psutil.Process] = set()
+        self._sessions: set[int] = set()  # of the known, as of the last look: a number is used again some day
+
+    def living(self, *, thorough: bool = True) -> list[psutil.Process]:
+        """Without a subreaper, orphans are known by an earlier look, their session, or (thorough) their mark."""
+        family = descendants(os.getpid())
+        if linux.HERE:
+            return family
+        for each in _later_than_us():
+            ours = each in self._known or session_of(each) in self._sessions
+            if each not in family and (ours or (thorough and _has(each, MARK, self._mark))) and is_alive(each):
+                family += [one for one in (each, *descendants(each.pid)) if one not in family]
+        self._known = set(family)
+        self._sessions = {session_of(each) for each in family} - {0, os.getsid(0)}
+        return family
+
+
+def send(process: psutil.Process, signum: int) -> bool:
     """Signal exactly this process; False if it is gone or not ours to signal."""
     try:
-        handle = os.pidfd_open(process.pid)
-    except ProcessLookupError:
+        process.send_signal(signum)
+    except psutil.Error:
         return False
-    except OSError:  # no pidfds here: what is left is a very short race
-        return _send_by_pid(process, signum)
-    try:
-        if not _exists(process):
-            return False
-        signal.pidfd_send_signal(handle, signum)
-    except OSError:
-        return False
-    finally:
-        os.close(handle)
     return True
 
 
-def wait(processes: Iterable[Process], seconds: float) -> list[Process]:
-    """Wait until all have ended, but no longer than this; returns those that have not."""
-    deadline = time.monotonic() + seconds
-    return [process for process in processes if not _ended_by(process, deadline)]
-
-
-def end(processes: Iterable[Process], grace: float) -> int:
+def end(processes: Iterable[psutil.Process], grace: float) -> int:
     """TERM, wait, KILL; returns how many had to be ended."""
-    alive = [process for process in processes if _exists(process)]
+    alive = [process for process in processes if is_alive(process)]
     for process in alive:
         send(process, signal.SIGTERM)
         send(process, signal.SIGCONT)
-    stubborn = wait(alive, grace)
+    stubborn = _wait(alive, grace)
     for process in stubborn:
         send(process, signal.SIGKILL)
-    wait(stubborn, _KILL_PATIENCE)
+    _wait(stubborn, _KILL_PATIENCE)
     return len(alive)
 
 
-def _exists(process: Process) -> bool:
-    now = look(process.pid)
-    return now is not None and now.start == process.start and not now.gone
+def _wait(processes: list[psutil.Process], seconds: float) -> list[psutil.Process]:
+    """Until all have ended, but no longer than this; returns those that have not."""
+    deadline = time.monotonic() + seconds
+    while (left := [each for each in processes if is_alive(each)]) and time.monotonic() < deadline:
+        time.sleep(_LOOK_AGAIN)
+    return left
 
 
-def _send_by_pid(process: Process, signum: int) -> bool:
-    if not _exists(process):
-        return False
+def _later_than_us() -> list[psutil.Process]:
+    """Nothing that began before us can be ours: a safeguard against ever taking a stranger for one of the family."""
+    us = psutil.Process()
+    return [each for each in everyone() if each != us and _ask(each.create_time, 0.0) >= us.create_time()]
+
+
+def _has(process: psutil.Process, name: str, value: str) -> bool:
+    """Whether it is our user's and was started with NAME=VALUE."""
+    return _ask(lambda: process.uids().effective == os.geteuid() and process.environ().get(name) == value, False)
+
+
+def _ask(question: Callable[[], T], otherwise: T) -> T:
+    """For a process that may be gone by now, not ours to know, or none at all, such as pid -1 from a file."""
     try:
-        os.kill(process.pid, signum)
-    except OSError:
-        return False
-    return True
-
-
-def _ended_by(process: Process, deadline: float) -> bool:
-    try:
-        handle = os.pidfd_open(process.pid)
-    except OSError:
-        while _exists(process) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        return not _exists(process)
-    try:
-        if _exists(process):
-            poll = select.poll()
-            poll.register(handle, select.POLLIN)
-            poll.poll(max(0.0, deadline - time.monotonic()) * 1000)
-    finally:
-        os.close(handle)
-    return not _exists(process)
-
-
-def _is_ours(pid: int) -> bool:
-    with contextlib.suppress(OSError):
-        return os.stat(f"/proc/{pid}").st_uid == os.geteuid()
-    return False
-
-
-def _environ(pid: int) -> list[bytes]:
-    return _strings(f"/proc/{pid}/environ")
-
-
-def _command_line(process: Process) -> str:
-    words = _strings(f"/proc/{process.pid}/cmdline")
-    return " ".join(word.decode(errors="replace") for word in words) or process.command
-
-
-def _words(path: str) -> list[bytes]:
-    with open(path, "rb") as file:
-        return file.read().split()
-
-
-def _strings(path: str) -> list[bytes]:
-    try:
-        with open(path, "rb") as file:
-            return file.read().rstrip(b"\0").split(b"\0")
-    except OSError:
-        return []
+        return question()
+    except (psutil.Error, OSError, ValueError):
+        return otherwise

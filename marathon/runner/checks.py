@@ -16,9 +16,9 @@ from marathon.core.error_kind import kind_of_check
 from marathon.core.events import CheckEnded, Checking, Notice, Sink
 from marathon.core.records import CheckResult
 from marathon.core.text import clean, duration, one_line
-from marathon.process.command import Command
-from marathon.process.several import Done, Job, run_all
 from marathon.process.signals import Signals
+from marathon.process.start import Command
+from marathon.process.supervisor import Done, Job, run_all
 
 _KNOWN_CODES = {126: " (permission denied)", 127: " (command not found)"}
 _TAIL_LINES = 40
@@ -39,7 +39,7 @@ class Checks:
     _under_way: dict[str, float] = field(default_factory=dict)
 
     def run(self, criteria: Sequence[Criterion], verdicts: Mapping[str, Any]) -> list[CheckResult] | None:
-        """A result for each criterion, or None if the checks were stopped. The agent's `verdicts` come from STATE.json."""
+        """A result for each criterion, or None if the checks were stopped. `verdicts` are the agent's judgements."""
         results = self._run([each for each in criteria if each.command])
         again = [each for each in criteria if results and each.name in results and _may_pass(results[each.name])]
         if again and results is not None:

@@ -16,7 +16,7 @@ from marathon.core.records import Begun, LimitSet, OversightSet, RestartBegun
 from marathon.core.state import TaskState
 from marathon.core.text import clean, one_line
 from marathon.errors import TaskInvalid, WrongUsage
-from marathon.process.tree import end, find_by_environ, identity
+from marathon.process.tree import command_of, end, find_by_environ, look
 from marathon.store.base import Lease, Store
 from marathon.store.lock import Held, TaskLock
 from marathon.store.restart import archive, archive_names
@@ -35,7 +35,7 @@ def take(store: Store, options: RunOptions, runner: str, project: Path, emit: Si
     try:
         lease = store.lease(options.shown, runner, options.resume, project)
     except Held as held:
-        if held.holder is None or identity(held.holder.pid) is not None or not _end_strays(held.holder.runner, emit):
+        if held.holder is None or look(held.holder.pid) is not None or not _end_strays(held.holder.runner, emit):
             raise
         return store.lease(options.shown, runner, options.resume, project)
     if isinstance(lease, TaskLock) and lease.before is not None:
@@ -46,7 +46,8 @@ def take(store: Store, options: RunOptions, runner: str, project: Path, emit: Si
 def _end_strays(runner: str, emit: Sink) -> bool:
     strays = find_by_environ("MARATHON_RUNNER_ID", runner) if runner else []
     for stray in strays:
-        emit(Notice(f"Ending pid {stray.pid} ({one_line(stray.command, 80)}), left by an earlier runner.", "warning"))
+        named = one_line(command_of(stray), 80)
+        emit(Notice(f"Ending pid {stray.pid} ({named}), left by an earlier runner.", "warning"))
     end(strays, STRAY_GRACE)
     return bool(strays)
 

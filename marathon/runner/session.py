@@ -20,7 +20,7 @@ from marathon.core.steps import RunSession
 from marathon.core.text import clean, one_line, steps_line
 from marathon.errors import TaskInvalid
 from marathon.git.changes import UNKNOWN, Changes, changes_since
-from marathon.process.child import run
+from marathon.process.supervisor import run
 from marathon.runner.session_inputs import briefing, channel_fields, environment
 from marathon.store.files import write_new
 

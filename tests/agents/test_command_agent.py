@@ -18,9 +18,9 @@ from marathon.agents.table import find_agent
 from marathon.core.events import Event, Notice, Output
 from marathon.core.records import Ending
 from marathon.errors import AgentUnavailable, WrongUsage
-from marathon.process import child
-from marathon.process.child import Command, Exit, Reason
 from marathon.process.signals import Signals
+from marathon.process.start import Command, Exit, Reason
+from marathon.process.supervisor import run
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Runner:
             "emit": self.events.append,
             "on_tick": lambda: False,
             "timeout": 30.0,
-            "start": child.run,
+            "start": run,
             "attended": False,
             "mail": dict,
             "new_steering": list,

@@ -10,7 +10,8 @@ import pytest
 from marathon.agents.pi.reading import LONGEST_RECORD, Run
 from marathon.core.events import Event, Notice, Output, Text, ToolCalled, ToolEnded, Used, usage_of
 from marathon.core.usage import Usage, usage_in
-from marathon.process.lines import LIMIT, Framer
+from marathon.process.output import LINE_LIMIT as LIMIT
+from marathon.process.output import Framer
 
 Json = dict[str, Any]
 

@@ -9,7 +9,7 @@ import pytest
 
 from marathon.agents.pi.tui import tui_outcome
 from marathon.core.usage import Usage
-from marathon.process.child import Exit, Reason
+from marathon.process.start import Exit, Reason
 
 MARK: dict[str, object] = {"sessionEnded": True, "stopReason": "stop"}
 LIMITED = '429: {"message":"Slow down","code":"rate_limit_exceeded","resets_in_seconds":30}'

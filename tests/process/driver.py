@@ -18,13 +18,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from marathon.process import tree
-from marathon.process.child import Command, Exit, run
 from marathon.process.signals import Signals
+from marathon.process.start import Command, Exit
+from marathon.process.supervisor import run
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 30.0
-OF_THE_C_LIBRARY = 1 << 31 | 1 << 32  # two signals of its own that posix_spawn leaves ignored
 
 
 def until(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
@@ -37,14 +39,14 @@ def until(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) ->
 
 def alive(pid: int) -> bool:
     process = tree.look(pid)
-    return process is not None and not process.gone
+    return process is not None and tree.is_alive(process)
 
 
-def children() -> set[tuple[int, int]]:
-    return {process.identity for process in tree.everybody() if process.parent == os.getpid()}
+def children() -> set[psutil.Process]:
+    return set(psutil.Process().children())
 
 
-def marked(mark: str) -> list[tree.Process]:
+def marked(mark: str) -> list[psutil.Process]:
     return tree.find_by_environ("MARATHON_TEST_MARK", mark)
 
 

@@ -10,8 +10,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from marathon.process.child import Command, run
 from marathon.process.signals import Signals
+from marathon.process.start import Command
+from marathon.process.supervisor import run
 
 
 def main() -> None:

@@ -78,6 +78,35 @@ def test_bytes_become_keys(desk: GateSurface, data: bytes, keys: list[str]) -> N
     assert desk.keys_of(data) == keys
 
 
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"\x1b[200~two\r\nlines\rand q\x1b[201~", "two\nlines\nand q"),
+        (b"\x1b[200~\x1b[31mred\x03\x1b[201~", "\x1b[31mred\x03"),
+        ("\x1b[200~é漢".encode() + b"\xff\x1b[201~", "é漢\ufffd"),
+        (b"\x1b[200~its end never comes", "its end never comes"),
+    ],
+)
+def test_what_was_pasted_is_kept_as_a_text(desk: GateSurface, data: bytes, text: str) -> None:
+    raw = termios.tcgetattr(desk.slave)
+    raw[0] &= ~termios.ICRNL
+    raw[3] &= ~termios.ISIG
+    termios.tcsetattr(desk.slave, termios.TCSANOW, raw)
+    with Keys(desk.slave) as keys:
+        desk.type(data)
+        assert keys.read(10, desk.signals) == "paste"
+        assert keys.pasted == text
+        desk.type(b"x")
+        assert keys.read(10, desk.signals) == "x"
+
+
+def test_what_follows_a_key_is_left_for_the_next_reader(desk: GateSurface) -> None:
+    with Keys(desk.slave) as keys:
+        desk.type(b"fabc")
+        assert keys.read(10, desk.signals) == "f"
+        assert os.read(desk.slave, 100) == b"abc"
+
+
 def test_a_key_typed_before_the_question_does_not_answer_it(desk: GateSurface) -> None:
     desk.type(b"q\nf\n")
     with Keys(desk.slave) as keys:

@@ -26,7 +26,7 @@ echo ready $$
 
 
 def left(mark: str) -> list[str]:
-    return [process.command for process in marked(mark)]
+    return [tree.command_of(process) for process in marked(mark)]
 
 
 def test_grandchildren_in_their_own_sessions_are_ended(session: Session) -> None:
@@ -118,7 +118,7 @@ def test_a_runner_that_dies_with_reports_unread_takes_everything_with_it(
     child.send_signal(signal.SIGSTOP)
     agent = int(log.wait("output")["line"].split()[1])
     os.kill(agent, signal.SIGKILL)
-    until(lambda: tree.identity(agent) is None, "the agent is reaped and reported")
+    until(lambda: tree.look(agent) is None, "the agent is reaped and reported")
     child.kill()
     child.wait()
     until(lambda: not left(mark), "the tree is gone with its runner", 10)

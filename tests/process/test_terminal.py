@@ -9,9 +9,9 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
-from marathon.process import tree
 from marathon.process.terminal import RESET
 from tests.process.driver import PATIENCE, ROOT, Log, Pty, alive, environment, harness, on_pty, shell, until
 
@@ -113,7 +113,7 @@ def test_two_interrupts_end_an_agent_in_a_group_of_its_own(log: Log) -> None:
         terminal.send(b"echo $((40 + 2))\n")
         terminal.expect(b"42")
         group = terminal.foreground()
-        until(lambda: os.getpgid((tree.look(group) or tree.Process(0, 0, 0, "", "")).parent) == group, "it is followed")
+        until(lambda: os.getpgid(psutil.Process(group).ppid()) == group, "it is followed")
         terminal.send(b"\x03")
         terminal.expect(b"<interrupt>")
         terminal.send(b"\x03")
@@ -197,10 +197,10 @@ def test_a_signal_to_the_runner_reaches_the_agent(log: Log, signum: int, reason:
 def test_a_closed_window_ends_the_agent(log: Log, argv: tuple[str, ...]) -> None:
     with on_pty(harness(log.path, *argv, terminal=True, grace=1.0)) as terminal:
         terminal.expect(b"<tui " if argv is TUI else b"<on>")
-        [agent] = tree.child_pids(terminal.foreground())  # it is born into its guardian's group
+        [agent] = psutil.Process(terminal.foreground()).children()  # it is born into its guardian's group
         terminal.hang_up()
         assert log.wait("exit")["reason"] == "hungup"
-        assert not alive(agent)
+        assert not alive(agent.pid)
 
 
 def test_ctrl_z_returns_to_the_shell_and_fg_to_a_cooked_agent(log: Log) -> None:

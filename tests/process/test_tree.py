@@ -7,8 +7,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 
+import psutil
 import pytest
 
 from marathon.process import tree
@@ -34,33 +34,27 @@ def start() -> Iterator[Start]:
         child.stdout.close()
 
 
-def process(pid: int) -> tree.Process:
-    found = tree.look(pid)
-    assert found
-    return found
-
-
 def first_line(child: subprocess.Popen[bytes]) -> bytes:
     assert child.stdout
     return child.stdout.readline().strip()
 
 
-def test_identity_tells_a_process_from_a_later_one(start: Start) -> None:
+def test_a_process_is_there_until_it_is_reaped_and_alive_until_it_ends(start: Start) -> None:
     child = start("sleep", "60")
-    pid, begun = tree.identity(child.pid) or (0, 0)
-    assert pid == child.pid
-    assert begun > (tree.identity(1) or (0, 0))[1]
+    process = tree.look(child.pid)
+    assert process
+    assert tree.is_alive(process)
     child.kill()
+    until(lambda: not tree.is_alive(process), "it is dead")
+    assert tree.look(child.pid)
     child.wait()
-    assert tree.identity(child.pid) is None
+    assert tree.look(child.pid) is None
 
 
-def test_a_name_with_spaces_and_brackets_is_read_right(start: Start) -> None:
-    child = start(
-        sys.executable, "-c", "open('/proc/self/comm', 'w').write('a) S 1 (b'); print(1, flush=True); input()"
-    )
-    first_line(child)
-    assert process(child.pid).parent == os.getpid()
+@pytest.mark.parametrize("pid", [-1, 2**22 + 1, 2**70])
+def test_a_number_that_can_be_no_pid_names_no_one(pid: int) -> None:
+    assert tree.look(pid) is None
+    assert tree.ancestors(pid) == tree.descendants(pid) == []
 
 
 def test_descendants_are_the_whole_tree(start: Start) -> None:
@@ -78,7 +72,7 @@ def test_strays_are_found_by_what_they_were_started_with(start: Start) -> None:
     start("sleep", "61", MARATHON_TEST_STRAY=mark + "0")
     until(lambda: tree.find_by_environ("MARATHON_TEST_STRAY", mark), "the stray is found")
     (stray,) = tree.find_by_environ("MARATHON_TEST_STRAY", mark)
-    assert (stray.pid, stray.command) == (child.pid, "sleep 61")
+    assert (stray.pid, tree.command_of(stray)) == (child.pid, "sleep 61")
 
 
 def test_neither_we_nor_our_ancestors_are_strays(start: Start) -> None:
@@ -89,7 +83,7 @@ def test_neither_we_nor_our_ancestors_are_strays(start: Start) -> None:
 
 def test_end_counts_those_that_were_there(start: Start) -> None:
     gone, child = start("true"), start("sleep", "60")
-    over, there = process(gone.pid), process(child.pid)
+    over, there = psutil.Process(gone.pid), psutil.Process(child.pid)
     gone.wait()
     assert tree.end([over, there], 5) == 1
     assert child.wait() == -signal.SIGTERM
@@ -99,22 +93,48 @@ def test_end_counts_those_that_were_there(start: Start) -> None:
 def test_end_ends_what_ignores_it_or_stands_still(start: Start, trick: str) -> None:
     child = start("sh", "-c", f"trap '' TERM; echo ready; {trick}; while :; do sleep 0.1; done")
     first_line(child)
-    assert tree.end([process(child.pid)], 0.3) == 1
+    assert tree.end([psutil.Process(child.pid)], 0.3) == 1
     assert child.wait() == -signal.SIGKILL
 
 
-def test_a_stranger_with_the_same_pid_is_not_signalled(start: Start) -> None:
-    child = start("sleep", "60")
-    found = process(child.pid)
-    stranger = tree.Process(found.pid, 1, found.parent, found.state, found.command)
-    assert tree.end([stranger], 0.2) == 0
-    assert not tree.send(stranger, signal.SIGKILL)
-    assert child.poll() is None
+# In a pid namespace of their own: what is older than it belongs to session 0, and pids can be handed out at will.
+REUSED = """
+first = subprocess.Popen(["sleep", "60"])
+known = tree.look(first.pid)
+first.kill(), first.wait()
+time.sleep(0.05)  # more than the start times are exact to
+with open("/proc/sys/kernel/ns_last_pid", "w") as file:
+    file.write(str(first.pid - 1))
+stranger = subprocess.Popen(["sleep", "60"])
+assert stranger.pid == first.pid, (stranger.pid, first.pid)
+assert tree.end([known], 0.2) == 0
+assert not tree.send(known, signal.SIGKILL)
+"""
+# A guardian that died before it had an agent has left nothing; no process is in the session of an agent that never was.
+NO_AGENT = """
+stranger = subprocess.Popen(["sleep", "60"])
+assert os.getsid(stranger.pid) == 0
+assert tree.strays("the mark of no tree", 0) == []
+assert tree.session_of(tree.look(stranger.pid)) == 0
+"""
+# Nothing older than the runner can be of its tree, whatever session it is in.
+OLDER = """
+stranger = subprocess.Popen(["setsid", "sleep", "60"], env={"MARATHON_TREE": "x", "PATH": os.environ["PATH"]})
+time.sleep(0.3)
+assert os.getsid(stranger.pid) == stranger.pid
+find = "from marathon.process import tree; print(tree.strays('x', int(__import__('sys').argv[1])))"
+found = subprocess.run([sys.executable, "-c", find, str(stranger.pid)], capture_output=True, text=True, check=True)
+assert found.stdout == "[]\\n", found.stdout
+assert [each.pid for each in tree.strays("x", 0)] == [stranger.pid]
+"""
 
 
-def test_the_children_are_found_whichever_thread_started_them(start: Start) -> None:
-    first = start("sleep", "60")
-    with ThreadPoolExecutor(1) as other_thread:
-        second = other_thread.submit(start, "sleep", "60").result()
-        assert {child.pid for child in tree.children(os.getpid())} >= {first.pid, second.pid}
-    assert tree.children(first.pid) == []
+@pytest.mark.parametrize("story", [REUSED, NO_AGENT, OLDER], ids=["pid used again", "no agent", "older"])
+def test_a_stranger_is_never_taken_for_one_of_ours(story: str) -> None:
+    begin = "import os, signal, subprocess, sys, time\nfrom marathon.process import tree\n"
+    end = "assert stranger.poll() is None\nstranger.kill(), stranger.wait()\nprint('left alone')"
+    argv = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", begin + story + end]
+    done = subprocess.run(argv, env={**os.environ, "PYTHONPATH": os.getcwd()}, capture_output=True, text=True)
+    if done.stderr.startswith("unshare") or "ns_last_pid" in done.stderr:
+        pytest.skip("may not make a pid namespace here")
+    assert done.stdout == "left alone\n", done.stderr

@@ -68,4 +68,5 @@ def pis(real: RealWorld) -> list[int]:
         return []
     holder = json.loads(lock.read_text())
     found = tree.find_by_environ("MARATHON_RUNNER_ID", holder["runner"])
-    return [process.pid for process in found if "marathon" not in process.command and "sh" not in process.command]
+    commands = {process.pid: tree.command_of(process) for process in found}
+    return [pid for pid, command in commands.items() if "marathon" not in command and "sh" not in command]

@@ -103,7 +103,7 @@ def test_pi_killed_in_a_session_is_followed_by_a_new_pi(real: RealWorld) -> None
     try:
         until(lambda: real.server.requests, "pi asks the model")
         pids = pis(real)
-        assert pids, [p for p in tree.everybody() if "pi" in p.command]
+        assert pids, [p for p in tree.everyone() if "pi" in tree.command_of(p)]
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
         until(lambda: len(real.server.requests) > 1, "a new pi asks")

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 
+import psutil
 import pytest
 
 from marathon.process import tree
@@ -75,8 +76,8 @@ def test_pi_killed_ten_times(real: RealWorld) -> None:
     check_the_end(real)
 
 
-def left_over(real: RealWorld) -> list[tree.Process]:
-    return [process for process in tree.everybody() if str(real.program.parent) in environ_of(process.pid)]
+def left_over(real: RealWorld) -> list[psutil.Process]:
+    return [process for process in tree.everyone() if str(real.program.parent) in environ_of(process.pid)]
 
 
 def environ_of(pid: int) -> str:

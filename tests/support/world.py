@@ -97,7 +97,9 @@ class World:
     # The command line
 
     def env(self, **more: str) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "LC_ALL")}
+        kept = {
+            name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "LC_ALL", "MARATHON_PORTABLE")
+        }
         return {
             "LANG": "C.UTF-8",
             **kept,

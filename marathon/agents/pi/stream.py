@@ -22,8 +22,8 @@ from marathon.core.events import Notice, Output, Ticked
 from marathon.core.life import Steer
 from marathon.core.text import one_line
 from marathon.errors import AgentUnavailable
-from marathon.process.child import Command, Exit, StartFailed
-from marathon.process.kept import Kept
+from marathon.process.start import Command, Exit, StartFailed
+from marathon.process.supervisor import Resident
 
 READY_WITHIN = 60.0
 FINISH_TYPING_WITHIN = 6.0
@@ -38,7 +38,7 @@ class PiStream:
     def __init__(self, args: tuple[str, ...] = ()) -> None:
         self._args = args
         self._pi: Pi | None = None
-        self._process: Kept | None = None
+        self._process: Resident | None = None
         self._numbers = itertools.count(1)
 
     def check(self) -> None:
@@ -77,14 +77,14 @@ class PiStream:
         """With the pi that is there, or with a new one."""
         if self._process is None:
             argv = (self._found().program, "--mode", "rpc", "-e", str(EXTENSION), *self._args)
-            self._process = Kept(Command(argv, host.project, host.env, inherit=(host.lock_fd,)))
+            self._process = Resident(Command(argv, host.project, host.env, inherit=(host.lock_fd,)))
         return _Session(self._process, host, self._found().settles, self._numbers)
 
 
 class _Session:
     """One session's conversation with the process; the time it takes to get an empty context is part of it."""
 
-    def __init__(self, process: Kept, host: Host, settles: bool, numbers: itertools.count[int]) -> None:
+    def __init__(self, process: Resident, host: Host, settles: bool, numbers: itertools.count[int]) -> None:
         self._process = process
         self._host = host
         self._settles = settles

@@ -12,7 +12,7 @@ from marathon.agents.pi.find import EXTENSION, check_login, find_pi
 from marathon.agents.pi.reading import LOGIN, pi_failure
 from marathon.agents.reading import failed_outcome
 from marathon.core.usage import Usage, usage_in
-from marathon.process.child import Exit
+from marathon.process.start import Exit
 
 BEGIN = "The file above is your task for this session. Begin."
 _CLOSED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marathon.process.lines import LIMIT, Framer
+from marathon.process.output import LINE_LIMIT as LIMIT
+from marathon.process.output import Framer
 
 
 def frame(*chunks: bytes) -> list[tuple[bytes, bool]]:

@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from marathon.process import tree
-from marathon.process.child import Command, Exit, StartFailed
-from marathon.process.kept import Kept
 from marathon.process.signals import Signals
+from marathon.process.start import Command, Exit, StartFailed
+from marathon.process.supervisor import Resident
 from tests.process.driver import PATIENCE, alive, children, environment, marked, until
 
 ECHO = "while read line; do echo got $line; done"
@@ -31,20 +31,20 @@ PATIENT = "echo $$; cat >/dev/null"
 
 @dataclass
 class Keeper:
-    """A Kept in this process, with callbacks that collect; `mark` is in the environment of its whole tree."""
+    """A Resident in this process, with callbacks that collect; `mark` is in the environment of its whole tree."""
 
     cwd: Path
     signals: Signals
     mark: str = field(default_factory=lambda: f"{os.getpid()}-{time.monotonic_ns()}")
     lines: list[bytes] = field(default_factory=list)
-    opened: list[Kept] = field(default_factory=list)
+    opened: list[Resident] = field(default_factory=list)
 
-    def start(self, script: str, *argv: str) -> Kept:
+    def start(self, script: str, *argv: str) -> Resident:
         env = {"PATH": os.environ["PATH"], "MARATHON_TEST_MARK": self.mark}
-        self.opened.append(Kept(Command(argv or ("sh", "-c", script), self.cwd, env)))
+        self.opened.append(Resident(Command(argv or ("sh", "-c", script), self.cwd, env)))
         return self.opened[-1]
 
-    def attend(self, kept: Kept, done: Callable[[], bool] = lambda: False, **options: Any) -> Exit | None:
+    def attend(self, resident: Resident, done: Callable[[], bool] = lambda: False, **options: Any) -> Exit | None:
         callbacks: dict[str, Any] = {
             "done": done,
             "on_output": lambda stream, line, complete: self.lines.append(line),
@@ -55,19 +55,21 @@ class Keeper:
             "grace": 2.0,
             "tick": 0.05,
         }
-        exit, self.seconds = kept.attend(signals=self.signals, **{**callbacks, **options})
+        exit, self.seconds = resident.attend(signals=self.signals, **{**callbacks, **options})
         return exit
 
-    def hear(self, kept: Kept, count: int = 1) -> list[bytes]:
+    def hear(self, resident: Resident, count: int = 1) -> list[bytes]:
         """The next lines; the child is known to have started, and lives on."""
         del self.lines[:]
         ticks: list[None] = []
-        exit = self.attend(kept, lambda: len(self.lines) >= count and bool(ticks), on_tick=lambda: ticks.append(None))
+        exit = self.attend(
+            resident, lambda: len(self.lines) >= count and bool(ticks), on_tick=lambda: ticks.append(None)
+        )
         assert exit is None
         return self.lines
 
     def left(self) -> list[str]:
-        return [process.command for process in marked(self.mark)]
+        return [tree.command_of(process) for process in marked(self.mark)]
 
 
 @pytest.fixture
@@ -75,8 +77,8 @@ def keeper(tmp_path: Path) -> Iterator[Keeper]:
     with Signals() as signals:
         keeper = Keeper(tmp_path, signals)
         yield keeper
-        for kept in keeper.opened:
-            kept.close()
+        for resident in keeper.opened:
+            resident.close()
     tree.end(marked(keeper.mark), 0.2)
 
 
@@ -86,79 +88,81 @@ def passed(ticks: Iterator[int], count: int) -> bool:
 
 
 def reaped(pid: int) -> None:
-    until(lambda: tree.identity(pid) is None, "the guardian reaps and reports it")
+    until(lambda: tree.look(pid) is None, "the guardian reaps and reports it")
 
 
 # Several sessions
 
 
 def test_one_child_answers_in_several_sessions(keeper: Keeper) -> None:
-    kept = keeper.start(f"echo $$; {ECHO}; echo $$")
-    (pid,) = keeper.hear(kept)
+    resident = keeper.start(f"echo $$; {ECHO}; echo $$")
+    (pid,) = keeper.hear(resident)
     for word in (b"one", b"two", b"three"):
-        kept.send(word + b"\n")
-        assert keeper.hear(kept) == [b"got " + word]
+        resident.send(word + b"\n")
+        assert keeper.hear(resident) == [b"got " + word]
         assert alive(int(pid))
 
 
 def test_what_it_says_in_between_is_heard_in_the_next_session(keeper: Keeper) -> None:
-    kept = keeper.start("echo first; until [ -e go ]; do sleep 0.02; done; echo more; touch said; read line")
-    assert keeper.hear(kept) == [b"first"]
+    resident = keeper.start("echo first; until [ -e go ]; do sleep 0.02; done; echo more; touch said; read line")
+    assert keeper.hear(resident) == [b"first"]
     (keeper.cwd / "go").touch()
     until(lambda: (keeper.cwd / "said").exists(), "it goes on unattended")
     assert keeper.lines == [b"first"]
-    assert keeper.hear(kept) == [b"more"]
+    assert keeper.hear(resident) == [b"more"]
 
 
 def test_nothing_is_sent_before_it_is_attended_and_nothing_is_lost(keeper: Keeper) -> None:
-    kept = keeper.start(ECHO)
-    kept.send(b"a\n")
-    kept.send(b"b\nc\n")
-    assert keeper.hear(kept, 3) == [b"got a", b"got b", b"got c"]
+    resident = keeper.start(ECHO)
+    resident.send(b"a\n")
+    resident.send(b"b\nc\n")
+    assert keeper.hear(resident, 3) == [b"got a", b"got b", b"got c"]
 
 
 def test_three_megabytes_go_in_while_as_much_comes_out(keeper: Keeper) -> None:
-    kept = keeper.start("cat")
+    resident = keeper.start("cat")
     sent = [b"%099d" % number for number in range(30_000)]
-    kept.send(b"\n".join(sent) + b"\n")
-    assert keeper.hear(kept, len(sent)) == sent
+    resident.send(b"\n".join(sent) + b"\n")
+    assert keeper.hear(resident, len(sent)) == sent
 
 
 def test_a_child_that_says_more_than_it_reads_blocks_nobody(keeper: Keeper) -> None:
     """With a full pipe on either side, a write that waits for the child would wait forever."""
     talkative = "import os\nwhile data := os.read(0, 4096): os.write(1, data * 4)"
-    kept = keeper.start("", sys.executable, "-c", talkative)
-    kept.send((b"x" * 1023 + b"\n") * 1024)
-    assert len(b"".join(keeper.hear(kept, 4 * 1024))) == 4 * 1024 * 1023
+    resident = keeper.start("", sys.executable, "-c", talkative)
+    resident.send((b"x" * 1023 + b"\n") * 1024)
+    assert len(b"".join(keeper.hear(resident, 4 * 1024))) == 4 * 1024 * 1023
 
 
 def test_what_could_not_be_sent_in_one_session_goes_out_in_the_next(keeper: Keeper) -> None:
-    kept = keeper.start("echo ready; until [ -e go ]; do sleep 0.02; done; head -c 2000000 | wc -c; cat")
-    kept.send(b"x" * 1_000_000)
-    assert keeper.hear(kept) == [b"ready"]
+    resident = keeper.start("echo ready; until [ -e go ]; do sleep 0.02; done; head -c 2000000 | wc -c; cat")
+    resident.send(b"x" * 1_000_000)
+    assert keeper.hear(resident) == [b"ready"]
     (keeper.cwd / "go").touch()
-    kept.send(b"y" * 1_000_000)
-    assert keeper.hear(kept)[0].split() == [b"2000000"]
+    resident.send(b"y" * 1_000_000)
+    assert keeper.hear(resident)[0].split() == [b"2000000"]
 
 
 def test_only_the_session_that_is_attended_hears_it(keeper: Keeper) -> None:
-    kept = keeper.start(ECHO)
-    kept.send(b"one\n")
-    first = list(keeper.hear(kept))
+    resident = keeper.start(ECHO)
+    resident.send(b"one\n")
+    first = list(keeper.hear(resident))
     other: list[bytes] = []
-    kept.send(b"two\n")
+    resident.send(b"two\n")
     ours = keeper.lines
-    keeper.attend(kept, lambda: bool(other), on_output=lambda stream, line, complete: other.append(line))
+    keeper.attend(resident, lambda: bool(other), on_output=lambda stream, line, complete: other.append(line))
     assert (first, ours, other) == ([b"got one"], [b"got one"], [b"got two"])
 
 
 def test_a_further_file_is_read_while_it_is_attended(keeper: Keeper) -> None:
-    kept = keeper.start(ECHO)
+    resident = keeper.start(ECHO)
     ours, theirs = os.pipe()
     try:
         os.write(theirs, b"typed\n")
         assert (
-            keeper.attend(kept, lambda: bool(keeper.lines), readers={ours: lambda: kept.send(os.read(ours, 100))})
+            keeper.attend(
+                resident, lambda: bool(keeper.lines), readers={ours: lambda: resident.send(os.read(ours, 100))}
+            )
             is None
         )
         assert keeper.lines == [b"got typed"]
@@ -168,10 +172,10 @@ def test_a_further_file_is_read_while_it_is_attended(keeper: Keeper) -> None:
 
 
 def test_while_nothing_happens_nothing_is_done(keeper: Keeper) -> None:
-    kept = keeper.start(ECHO)
-    kept.send(b"x\n")
+    resident = keeper.start(ECHO)
+    resident.send(b"x\n")
     looks = itertools.count()
-    assert keeper.attend(kept, lambda: next(looks) < 0, on_tick=lambda: next(looks) > 40, tick=0.02) is not None
+    assert keeper.attend(resident, lambda: next(looks) < 0, on_tick=lambda: next(looks) > 40, tick=0.02) is not None
     assert next(looks) < 500
 
 
@@ -179,9 +183,9 @@ def test_while_nothing_happens_nothing_is_done(keeper: Keeper) -> None:
 
 
 def test_a_child_that_ends_while_it_is_attended_is_reported_with_its_last_words(keeper: Keeper) -> None:
-    kept = keeper.start("read line; echo bye; exit 7")
-    kept.send(b"x\n")
-    exit = keeper.attend(kept)
+    resident = keeper.start("read line; echo bye; exit 7")
+    resident.send(b"x\n")
+    exit = keeper.attend(resident)
     assert exit is not None
     assert (exit.code, exit.signal, exit.reason) == (7, None, "exited")
     assert keeper.lines == [b"bye"]
@@ -191,34 +195,35 @@ def test_a_child_that_ends_while_it_is_attended_is_reported_with_its_last_words(
 def test_a_child_that_ended_between_two_sessions_is_reported_in_the_next(
     keeper: Keeper, how: str, code: int | None, signum: int | None
 ) -> None:
-    kept = keeper.start(f"echo $$; until [ -e go ]; do sleep 0.02; done; {how}")
-    pid = int(keeper.hear(kept)[0])
+    resident = keeper.start(f"echo $$; until [ -e go ]; do sleep 0.02; done; {how}")
+    pid = int(keeper.hear(resident)[0])
     (keeper.cwd / "go").touch()
     reaped(pid)
-    kept.send(b"are you there?\n")
-    exit = keeper.attend(kept)
+    resident.send(b"are you there?\n")
+    exit = keeper.attend(resident)
     assert exit is not None
     assert (exit.code, exit.signal, exit.reason) == (code, signum, "exited")
     assert keeper.left() == []
 
 
 def test_an_end_that_was_heard_just_before_the_session_was_over_is_reported_in_the_next(keeper: Keeper) -> None:
-    kept = keeper.start(
+    resident = keeper.start(
         "setsid sh -c \"trap '' TERM; touch deaf; sleep 61\" & until [ -e deaf ]; do :; done; echo $$; exit 6"
     )
     late = itertools.count()
     assert (
-        keeper.attend(kept, lambda: keeper.lines != [] and not alive(int(keeper.lines[0])) and next(late) > 3) is None
+        keeper.attend(resident, lambda: keeper.lines != [] and not alive(int(keeper.lines[0])) and next(late) > 3)
+        is None
     )
-    exit = keeper.attend(kept)
+    exit = keeper.attend(resident)
     assert exit is not None
     assert exit.code == 6
 
 
 def test_what_outlives_a_dead_child_is_ended(keeper: Keeper) -> None:
-    kept = keeper.start("setsid sleep 61 & echo $$; read line; exit 4")
-    kept.send(b"x\n")
-    exit = keeper.attend(kept)
+    resident = keeper.start("setsid sleep 61 & echo $$; read line; exit 4")
+    resident.send(b"x\n")
+    exit = keeper.attend(resident)
     assert exit is not None
     assert (exit.code, exit.swept) == (4, 1)
     assert keeper.left() == []
@@ -226,8 +231,8 @@ def test_what_outlives_a_dead_child_is_ended(keeper: Keeper) -> None:
 
 @pytest.mark.parametrize("attended", [True, False])
 def test_a_killed_guardian_takes_the_tree_with_it(keeper: Keeper, attended: bool) -> None:
-    kept = keeper.start(f"setsid sleep 61 & setsid sh -c \"trap '' TERM; sleep 62\" & echo $PPID; {PATIENT}")
-    guardian, _ = (int(line) for line in keeper.hear(kept, 2))
+    resident = keeper.start(f"setsid sleep 61 & setsid sh -c \"trap '' TERM; sleep 62\" & echo $PPID; {PATIENT}")
+    guardian, _ = (int(line) for line in keeper.hear(resident, 2))
     if not attended:
         os.kill(guardian, signal.SIGKILL)
 
@@ -235,26 +240,26 @@ def test_a_killed_guardian_takes_the_tree_with_it(keeper: Keeper, attended: bool
         os.kill(guardian, signal.SIGKILL)
         return False
 
-    exit = keeper.attend(kept, on_tick=kill)
+    exit = keeper.attend(resident, on_tick=kill)
     assert exit is not None
     assert exit.reason == "exited"
     assert keeper.left() == []
 
 
 def test_input_for_a_child_that_reads_no_more_is_no_error(keeper: Keeper) -> None:
-    kept = keeper.start("exec <&-; echo closed; until [ -e go ]; do sleep 0.02; done; exit 5")
-    keeper.hear(kept)
-    kept.send(b"x" * 1_000_000)
+    resident = keeper.start("exec <&-; echo closed; until [ -e go ]; do sleep 0.02; done; exit 5")
+    keeper.hear(resident)
+    resident.send(b"x" * 1_000_000)
     (keeper.cwd / "go").touch()
-    exit = keeper.attend(kept)
+    exit = keeper.attend(resident)
     assert exit is not None
     assert exit.code == 5
 
 
 def test_a_session_that_takes_too_long_ends_the_child(keeper: Keeper) -> None:
-    kept = keeper.start(f"setsid sleep 61 & {PATIENT}")
-    keeper.hear(kept)
-    exit = keeper.attend(kept, timeout=0.3)
+    resident = keeper.start(f"setsid sleep 61 & {PATIENT}")
+    keeper.hear(resident)
+    exit = keeper.attend(resident, timeout=0.3)
     assert exit is not None
     assert (exit.signal, exit.reason) == (signal.SIGTERM, "timeout")
     assert 0.3 <= keeper.seconds < 10
@@ -262,24 +267,24 @@ def test_a_session_that_takes_too_long_ends_the_child(keeper: Keeper) -> None:
 
 
 def test_each_session_has_the_whole_timeout(keeper: Keeper) -> None:
-    kept = keeper.start(PATIENT)
+    resident = keeper.start(PATIENT)
     for _ in range(3):
         ticks = itertools.count()
-        assert keeper.attend(kept, partial(passed, ticks, 20), timeout=2.5) is None
+        assert keeper.attend(resident, partial(passed, ticks, 20), timeout=2.5) is None
     assert keeper.seconds < 2.5
 
 
 def test_a_tick_that_says_so_stops_it(keeper: Keeper) -> None:
-    kept = keeper.start(PATIENT)
-    exit = keeper.attend(kept, on_tick=lambda: bool(keeper.lines))
+    resident = keeper.start(PATIENT)
+    exit = keeper.attend(resident, on_tick=lambda: bool(keeper.lines))
     assert exit is not None
     assert exit.reason == "stopped"
 
 
 def test_a_missing_program_is_named_in_the_first_session(keeper: Keeper) -> None:
-    kept = keeper.start("", "no-such-program-anywhere")
+    resident = keeper.start("", "no-such-program-anywhere")
     with pytest.raises(StartFailed) as failed:
-        keeper.attend(kept)
+        keeper.attend(resident)
     assert (failed.value.errno, failed.value.filename) == (errno.ENOENT, "no-such-program-anywhere")
 
 
@@ -290,11 +295,11 @@ def test_an_exception_from_a_callback_ends_the_tree_and_comes_out(keeper: Keeper
             raise ValueError("from a callback")
         return False
 
-    kept = keeper.start(f"setsid sleep 61 & {PATIENT}")
+    resident = keeper.start(f"setsid sleep 61 & {PATIENT}")
     with pytest.raises(ValueError, match="from a callback"):
-        keeper.attend(kept, **{callback: fail})
+        keeper.attend(resident, **{callback: fail})
     assert keeper.left() == []
-    kept.close()
+    resident.close()
 
 
 # Sweeping between sessions
@@ -303,55 +308,55 @@ def test_an_exception_from_a_callback_ends_the_tree_and_comes_out(keeper: Keeper
 def test_sweeping_ends_what_its_tools_left_and_neither_it_nor_its_helpers(keeper: Keeper) -> None:
     tools = "setsid sleep 63 & (setsid setsid sleep 64 &); setsid sh -c \"trap '' TERM; touch deaf; sleep 65\" &"
     ready = "until [ -e deaf ]; do sleep 0.02; done; echo $$"
-    kept = keeper.start(f"sleep 62 & echo $!; {tools} {ready}; {ECHO}")
-    helper, agent = (int(line) for line in keeper.hear(kept, 2))
+    resident = keeper.start(f"sleep 62 & echo $!; {tools} {ready}; {ECHO}")
+    helper, agent = (int(line) for line in keeper.hear(resident, 2))
     sleepers = {"sleep 63", "sleep 64", "sleep 65"}
     until(lambda: sleepers <= set(keeper.left()), "all of them run")
-    assert kept.sweep() == 4
+    assert resident.sweep() == 4
     assert alive(agent)
     assert alive(helper)
     assert not sleepers & set(keeper.left())
-    kept.send(b"still here\n")
-    assert keeper.hear(kept) == [b"got still here"]
+    resident.send(b"still here\n")
+    assert keeper.hear(resident) == [b"got still here"]
 
 
 def test_sweeping_where_nothing_was_left_ends_nothing(keeper: Keeper) -> None:
-    kept = keeper.start(ECHO)
+    resident = keeper.start(ECHO)
     for _ in range(3):
-        kept.send(b"x\n")
-        keeper.hear(kept)
-        assert kept.sweep() == 0
+        resident.send(b"x\n")
+        keeper.hear(resident)
+        assert resident.sweep() == 0
 
 
 def test_sweeping_a_child_that_has_just_died_loses_nothing_of_its_end(keeper: Keeper) -> None:
     """Its deaf tool keeps the guardian busy, so that the report of its end is still unread when we sweep."""
-    kept = keeper.start(f"setsid sh -c \"trap '' TERM; touch deaf; sleep 61\" & {PATIENT}")
-    pid = int(keeper.hear(kept)[0])
+    resident = keeper.start(f"setsid sh -c \"trap '' TERM; touch deaf; sleep 61\" & {PATIENT}")
+    pid = int(keeper.hear(resident)[0])
     until(lambda: (keeper.cwd / "deaf").exists(), "the tool runs")
     os.kill(pid, signal.SIGKILL)
     reaped(pid)
-    kept.sweep()
-    exit = keeper.attend(kept)
+    resident.sweep()
+    exit = keeper.attend(resident)
     assert exit is not None
     assert (exit.signal, exit.reason) == (signal.SIGKILL, "exited")
     assert keeper.left() == []
 
 
 def test_sweeping_before_the_first_session_does_not_hide_that_it_started(keeper: Keeper) -> None:
-    kept = keeper.start(f"touch ready; {PATIENT}")
+    resident = keeper.start(f"touch ready; {PATIENT}")
     until(lambda: (keeper.cwd / "ready").exists(), "it runs")
-    assert kept.sweep() == 0
-    exit = keeper.attend(kept, on_tick=lambda: True, timeout=5)
+    assert resident.sweep() == 0
+    exit = keeper.attend(resident, on_tick=lambda: True, timeout=5)
     assert exit is not None
     assert exit.reason == "stopped"
 
 
 def test_sweeping_at_the_very_moment_of_its_death_loses_nothing_of_its_end(keeper: Keeper) -> None:
     for _ in range(15):
-        kept = keeper.start(PATIENT)
-        os.kill(int(keeper.hear(kept)[0]), signal.SIGKILL)
-        kept.sweep()
-        exit = keeper.attend(kept)
+        resident = keeper.start(PATIENT)
+        os.kill(int(keeper.hear(resident)[0]), signal.SIGKILL)
+        resident.sweep()
+        exit = keeper.attend(resident)
         assert exit is not None
         assert (exit.code, exit.signal) == (None, signal.SIGKILL)
 
@@ -360,39 +365,39 @@ def test_sweeping_at_the_very_moment_of_its_death_loses_nothing_of_its_end(keepe
 
 
 def test_the_end_of_its_input_is_enough_for_a_child_that_heeds_it(keeper: Keeper) -> None:
-    kept = keeper.start("echo ready; cat >/dev/null; sleep 1; touch left-by-itself")
-    keeper.hear(kept)
-    kept.close()
+    resident = keeper.start("echo ready; cat >/dev/null; sleep 1; touch left-by-itself")
+    keeper.hear(resident)
+    resident.close()
     assert (keeper.cwd / "left-by-itself").exists()
-    kept.close()
+    resident.close()
 
 
 def test_a_child_that_ignores_the_end_of_its_input_is_ended_within_seconds(keeper: Keeper) -> None:
-    kept = keeper.start("trap '' TERM; setsid sleep 61 & echo ready; while :; do sleep 0.1; done")
-    keeper.hear(kept)
+    resident = keeper.start("trap '' TERM; setsid sleep 61 & echo ready; while :; do sleep 0.1; done")
+    keeper.hear(resident)
     began = time.monotonic()
-    kept.close()
+    resident.close()
     assert time.monotonic() - began < 15
     assert keeper.left() == []
 
 
 def test_a_child_that_floods_its_output_unheard_is_ended_too(keeper: Keeper) -> None:
-    kept = keeper.start("echo ready; cat /dev/zero | tr '\\0' 'x'")
-    keeper.hear(kept)
-    kept.close()
+    resident = keeper.start("echo ready; cat /dev/zero | tr '\\0' 'x'")
+    keeper.hear(resident)
+    resident.close()
     assert keeper.left() == []
 
 
 def test_fifty_children_leave_no_zombie_and_no_open_file(keeper: Keeper) -> None:
     before, files = children(), len(os.listdir("/proc/self/fd"))
     for number in range(50):
-        kept = keeper.start("read line; echo $line; read line; exit 3")
-        kept.send(b"x\n")
-        keeper.hear(kept)
+        resident = keeper.start("read line; echo $line; read line; exit 3")
+        resident.send(b"x\n")
+        keeper.hear(resident)
         if number % 2:
-            kept.send(b"x\n")
-            assert keeper.attend(kept) is not None
-        kept.close()
+            resident.send(b"x\n")
+            assert keeper.attend(resident) is not None
+        resident.close()
     assert len(os.listdir("/proc/self/fd")) == files
     assert children() <= before
 
@@ -409,13 +414,13 @@ def test_a_program_that_cannot_start_leaves_no_open_file(keeper: Keeper) -> None
 RUNNER = """
 import os, sys, time
 from pathlib import Path
-from marathon.process.child import Command
-from marathon.process.kept import Kept
 from marathon.process.signals import Signals
+from marathon.process.start import Command
+from marathon.process.supervisor import Resident
 lines = []
 with Signals() as signals:
-    kept = Kept(Command(("sh", "-c", sys.argv[1]), Path.cwd(), dict(os.environ)))
-    kept.attend(signals=signals, done=lambda: bool(lines), on_output=lambda *piece: lines.append(piece),
+    resident = Resident(Command(("sh", "-c", sys.argv[1]), Path.cwd(), dict(os.environ)))
+    resident.attend(signals=signals, done=lambda: bool(lines), on_output=lambda *piece: lines.append(piece),
                 on_tick=lambda: False, on_interrupt=lambda: None, on_resume=lambda: None, timeout=30)
     print("attended", flush=True)
     time.sleep(60)

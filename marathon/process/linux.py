@@ -1,0 +1,40 @@
+"""What only Linux has.
+
+Elsewhere, and everywhere with MARATHON_PORTABLE=1, HERE is False, this module does nothing, and the others do without.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+HERE = sys.platform == "linux" and not os.environ.get("MARATHON_PORTABLE")
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def become_subreaper() -> None:
+    """Orphaned descendants become our children instead of init's."""
+    if HERE:
+        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with(parent: int) -> None:
+    """The kernel kills this process when its parent dies. For a fresh fork of `parent`."""
+    if HERE:
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it died before we could ask
+            os._exit(1)
+
+
+def boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _prctl(option: int, value: int) -> None:
+    import ctypes  # which `status` does without
+
+    ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), 0, 0, 0)
