@@ -359,5 +359,5 @@ def _from_older_version(raw: dict[str, Any]) -> dict[str, Any]:
             return {**fields, "reason": "rounds" if too_many_rounds else raw["kind"]}
         case "scored":  # the score chose how often the human was asked
             asked = "tool" if raw.get("shape") == "tool" or not raw.get("chosen") else "colleague"
-            return {"type": "oversight_set", "n": raw.get("n"), "at": raw.get("at"), "oversight": asked}
+            return {"type": "oversight_set", "n": raw.get("n", 0), "at": raw.get("at", ""), "oversight": asked}
     return raw
