@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from marathon.errors import AgentUnavailable
@@ -34,6 +35,26 @@ class Pi:
     def settles(self) -> bool:
         """Whether this version says when nothing more will follow (agent_settled)."""
         return self.version >= SETTLES_SINCE
+
+
+class PiAgent:
+    """What both ways to run pi share."""
+
+    name = "pi"
+    tells_usage = True
+
+    def __init__(self, args: tuple[str, ...] = ()) -> None:
+        self.args = args
+
+    @cached_property
+    def pi(self) -> Pi:
+        return find_pi(os.environ)
+
+    def check(self) -> None:
+        check_login(self.pi, self.args, os.environ)
+
+    def close(self) -> None:
+        pass
 
 
 def find_pi(environ: Mapping[str, str]) -> Pi:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import os
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from marathon.agents.base import TWICE, Host, Outcome, crash, failed_outcome, interruption, tell_swept
-from marathon.agents.pi.find import EXTENSION, Pi, check_login, find_pi
+from marathon.agents.pi.find import EXTENSION, Pi, PiAgent
 from marathon.agents.pi.reading import LOGIN, Run
 from marathon.agents.pi.typed import Typed, TypedLine, answer_to, cancelled, question_of
 from marathon.agents.reading import table_in
@@ -29,36 +27,26 @@ READY_WITHIN = 60.0
 FINISH_TYPING_WITHIN = 6.0
 
 
-class PiStream:
+class PiStream(PiAgent):
     """Starts pi for the first session, keeps it for the next ones, and starts a new one after a crash."""
 
-    name = "pi"
-    tells_usage = True
-
     def __init__(self, args: tuple[str, ...] = ()) -> None:
-        self._args = args
+        super().__init__(args)
         self._process: Kept | None = None
         self._numbers = itertools.count(1)
 
-    @cached_property
-    def _pi(self) -> Pi:
-        return find_pi(os.environ)
-
-    def check(self) -> None:
-        check_login(self._pi, self._args, os.environ)
-
     def run(self, host: Host) -> Outcome:
         if self._process is not None:
-            session = _Session(self._process, host, self._pi, self._numbers)
+            session = _Session(self._process, host, self.pi, self._numbers)
             if not session.empty_context():
                 self.close()
                 stopped = interruption(session.exit) if session.exit else None
                 if stopped is not None and stopped.ending != "timeout":
                     return stopped
         if self._process is None:
-            argv = (self._pi.program, "--mode", "rpc", "-e", str(EXTENSION), *self._args)
+            argv = (self.pi.program, "--mode", "rpc", "-e", str(EXTENSION), *self.args)
             self._process = Kept(Command(argv, host.project, host.env, inherit=(host.lock_fd,)))
-            session = _Session(self._process, host, self._pi, self._numbers)
+            session = _Session(self._process, host, self.pi, self._numbers)
         outcome = session.converse()
         if session.exit is not None:
             self._process = None

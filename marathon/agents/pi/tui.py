@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property
 
 from marathon.agents.base import Host, Outcome, crash, failed_outcome, interruption, run_program
-from marathon.agents.pi.find import EXTENSION, Pi, check_login, find_pi
+from marathon.agents.pi.find import EXTENSION, PiAgent
 from marathon.agents.pi.reading import LOGIN, pi_failure
 from marathon.core.usage import usage_in
 from marathon.process.child import Exit
@@ -18,27 +16,11 @@ BEGIN = "The file above is your task for this session. Begin."
 _CLOSED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class PiTui:
-    name = "pi"
-    tells_usage = True
-
-    def __init__(self, args: tuple[str, ...] = ()) -> None:
-        self._args = args
-
-    @cached_property
-    def _pi(self) -> Pi:
-        return find_pi(os.environ)
-
-    def check(self) -> None:
-        check_login(self._pi, self._args, os.environ)
-
+class PiTui(PiAgent):
     def run(self, host: Host) -> Outcome:
         # The prompt goes as a private file, because every user can read command lines.
-        argv = (self._pi.program, "-e", str(EXTENSION), *self._args, f"@{host.prompt}", BEGIN)
+        argv = (self.pi.program, "-e", str(EXTENSION), *self.args, f"@{host.prompt}", BEGIN)
         return tui_outcome(run_program(argv, host, terminal=True), host.mail())
-
-    def close(self) -> None:
-        pass
 
 
 def tui_outcome(exit: Exit, mail: Mapping[str, object]) -> Outcome:
