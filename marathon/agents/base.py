@@ -19,6 +19,13 @@ from marathon.process.signals import Signals
 
 Mode = Literal["tui", "stream"]
 TWICE = "Press Ctrl+C again within 2 seconds to stop the agent and quit. The state is saved."
+_BY_RUNNER: dict[str, tuple[Ending, str]] = {
+    "timeout": ("timeout", "the session timed out"),
+    "stopped": ("stopped", "stopped on request"),
+    "interrupted": ("interrupted", "SIGINT"),
+    "terminated": ("interrupted", "SIGTERM"),
+    "hungup": ("interrupted", "SIGHUP"),
+}
 
 
 @dataclass(frozen=True)
@@ -117,15 +124,7 @@ def tell_swept(host: Host, count: int) -> None:
 
 def interruption(exit: Exit) -> Outcome | None:
     """The outcome if the runner ended the session."""
-    match exit.reason:
-        case "timeout":
-            return Outcome("timeout", "the session timed out", exit.seconds)
-        case "stopped":
-            return Outcome("stopped", "stopped on request", exit.seconds)
-        case "exited":
-            return None
-    signals = {"interrupted": "SIGINT", "terminated": "SIGTERM", "hungup": "SIGHUP"}
-    return Outcome("interrupted", signals[exit.reason], exit.seconds)
+    return Outcome(*_BY_RUNNER[exit.reason], exit.seconds) if exit.reason in _BY_RUNNER else None
 
 
 def crash(exit: Exit) -> str:

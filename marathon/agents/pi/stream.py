@@ -74,6 +74,7 @@ class _Session:
         self._last_words: deque[str] = deque(maxlen=4)
         self._seconds = 0.0
         self._line = TypedLine(host.signals, host.emit)
+        self._readers: dict[int, Callable[[], None]] = {}  # of the keyboard, while the human may type
         self._stopped = False  # by Esc; pi's records do not say so if pi was waiting before a retry
         self.exit: Exit | None = None
 
@@ -93,8 +94,8 @@ class _Session:
             return self._run.responses.get(request, {}).get("success") is False
 
         with self._line.keys if self._host.attended else contextlib.nullcontext():
-            readers = {0: self._read_key} if self._host.attended else {}
-            self._attend(lambda: self._run.settled or refused(), self._host.timeout, readers)
+            self._readers = {0: self._read_key} if self._host.attended else {}
+            self._attend(lambda: self._run.settled or refused(), self._host.timeout)
             self._let_finish()
         if refused():
             said = one_line(str(self._run.responses[request].get("error", "")), 300)
@@ -112,9 +113,7 @@ class _Session:
             return failed_outcome(run.failure, LOGIN)
         return Outcome("ended", stop_reason=run.stop_reason, signal=run.signal)
 
-    def _attend(
-        self, done: Callable[[], bool], timeout: float | None, readers: dict[int, Callable[[], None]] | None = None
-    ) -> None:
+    def _attend(self, done: Callable[[], bool], timeout: float | None) -> None:
         host = self._host
         try:
             self.exit, seconds = self._process.attend(
@@ -125,7 +124,7 @@ class _Session:
                 on_interrupt=lambda: host.emit(Notice(TWICE, "warning")),
                 on_resume=self._resumed,
                 timeout=timeout,
-                readers=readers,
+                readers=self._readers,
             )
         except StartFailed as error:
             raise AgentUnavailable(f"Could not start pi: {error.strerror}. Try it by hand: pi --version") from error
@@ -145,7 +144,7 @@ class _Session:
 
     def _resumed(self) -> None:
         """The shell had the terminal."""
-        if self._host.attended:
+        if self._readers:
             self._line.keys.again()
             self._line.show()
         self._host.emit(Ticked())
