@@ -1,4 +1,4 @@
-"""What adapters share when they read an agent's records: untrusted values, and what a provider's error means."""
+"""Shared by agents that read records of a session: values of unknown type, and what a provider's error means."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from marathon.agents.base import Outcome
 from marathon.core.text import one_line
+from marathon.core.usage import number_in
 
-LONGEST_RESET = 24 * 3600.0
+LONGEST_WAIT = 24 * 3600.0
 _PERMANENT_STATUS = (400, 401, 402, 403, 404)
 _PERMANENT_CODES = {
     "insufficient_quota",
@@ -23,12 +23,34 @@ _PERMANENT_CODES = {
     "not_found_error",
     "billing_error",
 }
-_FIXED_BY_A_NEW_SESSION = {"context_length_exceeded"}  # which begins with an empty context
+_FIXED_BY_A_NEW_SESSION = "context_length_exceeded"  # a new session begins with an empty context
 _SECONDS = ("retry_after", "retry_after_seconds", "resets_in_seconds", "reset_after_seconds")
 _MOMENTS = ("resets_at", "reset_at")
 _AMOUNT = r"(\d+(?:\.\d+)?) ?(ms|s|m|h|milliseconds?|sec(?:ond)?s?|min(?:ute)?s?|hours?)(?![a-z])"
 _SAID = re.compile(rf"(?:try again|retry|resets?) (?:in|after) ~?((?:{_AMOUNT}(?:,? )?)+)", re.I)
 _UNITS = {"ms": 0.001, "mil": 0.001, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "hou": 3600.0}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A provider's error. A permanent error needs a human. `retry_after` are the seconds that the provider states."""
+
+    message: str
+    permanent: bool = False
+    retry_after: float | None = None
+
+
+def failure_of(message: str, now: float | None = None) -> Failure:
+    """Read an error as the SDKs of providers write it: `STATUS: {the error object of the response}`."""
+    status, body = _parts(message)
+    said = one_line(str(body.get("message") or message), 300)
+    shown = f"{status}: {said}" if status and body.get("message") else said
+    codes = {str(body.get(key)) for key in ("code", "type")}
+    if _FIXED_BY_A_NEW_SESSION in codes:
+        return Failure(shown)
+    if status in _PERMANENT_STATUS or codes & _PERMANENT_CODES:
+        return Failure(shown, permanent=True)
+    return Failure(shown, retry_after=_stated_wait(body, message, time.time() if now is None else now))
 
 
 def table_in(value: Any) -> dict[str, Any]:
@@ -37,48 +59,12 @@ def table_in(value: Any) -> dict[str, Any]:
 
 
 def text_in(content: Any) -> str:
-    """The text parts of a message or a tool's result; thoughts, calls and images are left out."""
-    parts = content if isinstance(content, list) else []
-    texts = [part.get("text") for part in parts if isinstance(part, dict)]
+    """The text of a message or of a tool's result, without thoughts, calls and images."""
+    if isinstance(content, str):
+        return content
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    texts = [part.get("text") for part in parts if part.get("type") == "text"]
     return "\n".join(text for text in texts if isinstance(text, str))
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A provider's error: `permanent` needs a human, `reset` are seconds, `reset_at` is a moment (epoch)."""
-
-    message: str
-    permanent: bool = False
-    reset: float | None = None
-    reset_at: float | None = None
-
-    def wait(self, now: float) -> float | None:
-        """Seconds the provider asks for, within reason."""
-        until = None if self.reset_at is None else self.reset_at - now
-        seconds = self.reset if self.reset is not None else until
-        return None if seconds is None or seconds <= 0 else min(seconds, LONGEST_RESET)
-
-
-def failure_of(message: str) -> Failure:
-    """From an error of the form `STATUS: {the error object of the response}`, as SDKs of providers write it."""
-    status, body = _parts(message)
-    said = one_line(str(body.get("message") or message), 300)
-    shown = f"{status}: {said}" if status and body.get("message") else said
-    codes = {str(body.get(key)) for key in ("code", "type")}
-    if codes & _FIXED_BY_A_NEW_SESSION:
-        return Failure(shown)
-    if status in _PERMANENT_STATUS or codes & _PERMANENT_CODES:
-        return Failure(shown, permanent=True)
-    return Failure(shown, reset=_seconds(body, message), reset_at=_moment(body))
-
-
-def failed_outcome(failure: Failure, login: str) -> Outcome:
-    """A session that ended in a provider's error. Where the key was refused, `login` says how to give another."""
-    wait = failure.wait(time.time())
-    advice = f" ({login})" if failure.message.startswith(("401", "403")) else ""
-    return Outcome(
-        "crashed", failure.message + advice, stop_reason="error", permanent=failure.permanent, retry_after=wait
-    )
 
 
 def _parts(message: str) -> tuple[int, Mapping[str, Any]]:
@@ -91,19 +77,11 @@ def _parts(message: str) -> tuple[int, Mapping[str, Any]]:
     return status, table_in(body.get("error")) or body
 
 
-def _seconds(body: Mapping[str, Any], message: str) -> float | None:
-    """As a number; else as the error's own words say it: 20s, 6m0s, ~45 min."""
-    for key in _SECONDS:
-        if _is_number(body.get(key)):
-            return float(body[key])
-    said = _SAID.search(str(body.get("message") or message))
-    amounts = re.findall(_AMOUNT, said[1], re.I) if said else []
-    return sum(float(number) * _UNITS[unit[:3].lower()] for number, unit in amounts) if amounts else None
-
-
-def _moment(body: Mapping[str, Any]) -> float | None:
-    return next((float(body[key]) for key in _MOMENTS if _is_number(body.get(key))), None)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+def _stated_wait(body: Mapping[str, Any], message: str, now: float) -> float | None:
+    """Read from a number in the error, else from its words: 20s, 6m0s, ~45 min."""
+    numbers = [number_in(body.get(key)) for key in _SECONDS] + [number_in(body.get(key)) - now for key in _MOMENTS]
+    seconds = max(numbers)
+    if seconds <= 0 and (said := _SAID.search(str(body.get("message") or message))):
+        amounts = re.findall(_AMOUNT, said[1], re.I)
+        seconds = sum(float(number) * _UNITS[unit[:3].lower()] for number, unit in amounts)
+    return min(seconds, LONGEST_WAIT) if seconds > 0 else None

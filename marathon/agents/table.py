@@ -1,4 +1,4 @@
-"""The agents there are: a line each."""
+"""The agents that can be chosen with --agent."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ AGENTS: dict[str, Callable[[tuple[str, ...], Mode | None], Agent]] = {
 
 
 def find_agent(name: str, args: tuple[str, ...], mode: Mode | None) -> Agent:
-    """The agent by its name; an unknown name is never quietly another agent."""
+    """The agent of that name. An unknown name is refused and never replaced by a default."""
     if name not in AGENTS:
         known = ", ".join(sorted(AGENTS))
-        raise WrongUsage(f"There is no agent {name!r} here. Choose one with --agent: {known}.")
+        raise WrongUsage(f"There is no agent {name!r}. Choose one with --agent: {known}.")
     return AGENTS[name](args, mode)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from marathon.agents.pi.dialogs import answer_to, cancelled, question_of
+from marathon.agents.pi.typed import answer_to, cancelled, question_of
 
 Dialog = dict[str, Any]
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from marathon.agents.base import failed_outcome
 from marathon.agents.pi.reading import pi_failure
-from marathon.agents.reading import LONGEST_RESET, Failure, failed_outcome, failure_of
+from marathon.agents.reading import LONGEST_WAIT, failure_of
 
 
 def error(status: int, message: str = "It failed", **body: Any) -> str:
@@ -110,7 +111,7 @@ def test_a_very_long_message_is_cut() -> None:
     ],
 )
 def test_the_time_a_provider_states_is_waited_for(message: str, seconds: float | None) -> None:
-    assert failure_of(message).wait(1_000_000.0) == (None if seconds is None else pytest.approx(seconds))
+    assert failure_of(message).retry_after == (None if seconds is None else pytest.approx(seconds))
 
 
 @pytest.mark.parametrize(
@@ -119,14 +120,12 @@ def test_the_time_a_provider_states_is_waited_for(message: str, seconds: float |
 def test_a_stated_moment_is_waited_for_unless_it_is_over(key: str, ahead: float, waits: float | None) -> None:
     now = 1_790_000_000.0
     body: dict[str, Any] = {key: now + ahead}
-    assert failure_of(error(429, **body)).wait(now) == waits
+    assert failure_of(error(429, **body), now).retry_after == waits
 
 
-@pytest.mark.parametrize(
-    "failure", [Failure("x", reset=1e9), Failure("x", reset=float("inf")), Failure("x", reset_at=1e12)]
-)
-def test_nobody_is_made_to_wait_for_more_than_a_day(failure: Failure) -> None:
-    assert failure.wait(0.0) == LONGEST_RESET
+@pytest.mark.parametrize("message", [error(429, retry_after=1e9), error(429, resets_at=1e12), "Try again in 900h."])
+def test_no_one_waits_for_more_than_a_day(message: str) -> None:
+    assert failure_of(message, 0.0).retry_after == LONGEST_WAIT
 
 
 def test_the_outcome_of_such_a_session() -> None:

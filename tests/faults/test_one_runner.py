@@ -120,7 +120,7 @@ def test_what_an_agent_leaves_running_never_writes_over_the_runner(world: World)
     world.script(research(run=f"setsid sh ../agent/scribble.sh >/dev/null 2>&1 & {wait_for_it}"))
     done = world.run()
     assert done.returncode == 3
-    assert "left running were ended" in done.stdout
+    assert "had left running" in done.stdout
     count = (world.agent / "count").stat().st_size
     state = world.state()
     assert state["state"] == "paused"

@@ -31,7 +31,7 @@ from tests.real.model_server import (
 from tests.real.pi_home import EXTENSION
 
 ESCAPE = b"\x1b"
-YOURS = b"Yours: the marathon goes on"
+YOURS = b"The marathon continues when"
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_without_a_runner_there_are_commands_but_no_tools(desk: Callable[..., De
     pi = at.rpc(runner)
     pi.send(type="prompt", message="/marathon-status")
     said = pi.next("extension_ui_request")
-    assert "no marathon runs here" in said["message"]
+    assert "no marathon is running here" in said["message"]
     assert ("pi-marathon --task PATH" in said["message"]) == (runner != "no-such-runner")
     pi.ask(type="prompt", message="hello")
     pi.next("agent_settled")
@@ -354,7 +354,7 @@ def test_task_directories_are_completed(desk: Callable[..., Desk]) -> None:
     at.write_state(taskDir=None, phase=None)
     (at.project / "docs" / "drawings").mkdir()
     pi = at.terminal()
-    pi.command("/marathon-status", lambda: b"no marathon runs here" in pi.seen)
+    pi.command("/marathon-status", lambda: b"no marathon is running here" in pi.seen)
     pi.send(b"/marathon-loop docs/")
     pi.expect(b"tasks/")
     assert b"drawings" not in pi.seen
@@ -368,7 +368,7 @@ def test_a_second_marathon_is_not_started_in_a_session(desk: Callable[..., Desk]
     at = desk()
     pi = at.rpc()
     pi.send(type="prompt", message=f"/marathon-loop {at.task}")
-    assert "one is under way" in pi.next("extension_ui_request")["message"]
+    assert "a marathon is already running here" in pi.next("extension_ui_request")["message"]
 
 
 def test_a_runner_that_is_gone_is_reported_and_does_not_break_pi(desk: Callable[..., Desk]) -> None:

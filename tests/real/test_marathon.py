@@ -217,7 +217,7 @@ def test_plain_pi_marathon_starts_pi_and_the_loop_command_starts_the_marathon(re
     terminal = real.typed()
     try:
         terminal.resize(40, 120)
-        terminal.expect(b"/marathon-loop PATH starts one")
+        terminal.expect(b"type /marathon-loop PATH to start")
         terminal.send(b"/marathon-loop task\r")
         terminal.expect(b"Phase: research | Iteration: 1")
         terminal.expect(GATE)

@@ -1,6 +1,6 @@
-"""What Claude Code's hooks are answered. Whatever cannot be read never holds a session.
+"""The answers to Claude Code's hooks. A hook that cannot read something never holds a session.
 
-A loop goes on until every criterion is met and Claude says the word of completion. It is let go as stuck when the same
+A loop continues until every criterion is met and Claude says the word of completion. It counts as stuck when the same
 criteria are unmet five times in a row, or after twenty holds (Claude Code itself gives up after eight).
 In a marathon the runner decides about the end. A session may stop once it has written STATE.json. If it has not, it is
 told so once.
@@ -13,24 +13,30 @@ import zlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from marathon.agents.claude.session_start import about_loop, about_marathon
-from marathon.agents.claude.state import State, as_object, criteria_of, find_place, is_over, joined, unmet_criteria
-from marathon.agents.claude.transcript import last_said, tail_of
+from marathon.agents.claude.state import (
+    State,
+    as_object,
+    criteria_of,
+    find_place,
+    is_over,
+    joined,
+    last_said,
+    unmet_criteria,
+)
 from marathon.core.text import COMPLETE_MARK, one_line
 
 STUCK_AFTER = 5
-LONGEST_ID = 200
 MOST_HOLDS = 20
 
 
 class Asked(NamedTuple):
-    """What Claude Code says on standard input, as far as it can be read."""
+    """What Claude Code says on standard input."""
 
     hook_event_name: str = ""
     session_id: str = ""
     cwd: str = ""
     prompt_id: str = ""  # the human's message that Claude works on
-    stop_hook_active: bool | None = None  # Claude goes on only because a hook held it
+    stop_hook_active: bool | None = None  # Claude continues only because a hook held it
     last_assistant_message: str | None = None  # only newer versions say this
     transcript_path: str = ""
 
@@ -41,8 +47,7 @@ class Asked(NamedTuple):
         if fields is None:
             return None
         types = {name: bool if name == "stop_hook_active" else str for name in cls._fields}
-        asked = cls(**{name: fields[name] for name in types if isinstance(fields.get(name), types[name])})
-        return asked._replace(session_id=asked.session_id[:LONGEST_ID], prompt_id=asked.prompt_id[:LONGEST_ID])
+        return cls(**{name: fields[name] for name in types if isinstance(fields.get(name), types[name])})
 
 
 class Streak(NamedTuple):
@@ -55,7 +60,7 @@ class Streak(NamedTuple):
 
     @classmethod
     def read(cls, value: object) -> Streak:
-        """From a file that anyone can write."""
+        """Anyone can write the file that this comes from."""
         fields = value if isinstance(value, Mapping) else {}
         usual = cls._field_defaults
         streak = cls(**{name: fields[name] for name in usual if type(fields.get(name)) is type(usual[name])})
@@ -84,13 +89,7 @@ def reply(event: str, data: bytes, environ: Mapping[str, str]) -> dict[str, Any]
     return {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": news}} if news else {}
 
 
-def session_start(asked: Asked, environ: Mapping[str, str]) -> str:
-    place = find_place(asked.cwd or ".", environ)
-    if place is None or asked.hook_event_name not in ("", "SessionStart"):
-        return ""
-    if place.marathon:
-        return about_marathon(place.state(), str(place.state_file.parent), environ.get("MARATHON_PHASE", ""))
-    return about_loop(place.state())
+# The Stop hook
 
 
 def stop(asked: Asked, environ: Mapping[str, str]) -> Verdict:
@@ -108,13 +107,12 @@ def stop(asked: Asked, environ: Mapping[str, str]) -> Verdict:
         verdict = Verdict(True, "the state cannot be read", told)
     else:
         said = asked.last_assistant_message
-        said = last_said(tail_of(asked.transcript_path)) if said is None else said
-        verdict = judge_loop(state, said, asked, streak)
+        verdict = judge_loop(state, last_said(asked.transcript_path) if said is None else said, asked, streak)
     facts = verdict.streak._asdict() if verdict.streak != Streak() else None
-    kept = verdict.streak == streak or place.remember(asked.session_id, facts)
-    if verdict.ok or kept or asked.stop_hook_active is False:
+    remembered = verdict.streak == streak or place.remember(asked.session_id, facts)
+    if verdict.ok or remembered or asked.stop_hook_active is False:
         return verdict
-    # Without memory the session could be held again and again. Only what is surely its first stop may hold it.
+    # Without memory the session could be held for ever, so only its first stop is held.
     told = f"pi-marathon: {place.memory} cannot be written, so Claude was not held."
     return Verdict(True, "let go: no memory of what was answered before", told)
 
@@ -156,3 +154,59 @@ def judge_marathon(state: State | None, written: bool, asked: Asked, streak: Str
     if asked.stop_hook_active or streak.holds:
         return Verdict(True, f"STATE.json: {problem}; that was said once", streak=streak)
     return Verdict(False, f"next: write STATE.json as the prompt says; {problem}", streak=Streak(holds=1))
+
+
+# The SessionStart hook
+
+
+def session_start(asked: Asked, environ: Mapping[str, str]) -> str:
+    """What a new session is told. Nothing if it is part of no loop and no marathon."""
+    place = find_place(asked.cwd or ".", environ)
+    if place is None or asked.hook_event_name not in ("", "SessionStart"):
+        return ""
+    if place.marathon:
+        return about_marathon(place.state(), str(place.state_file.parent), environ.get("MARATHON_PHASE", ""))
+    return about_loop(place.state())
+
+
+def about_loop(state: State | None) -> str:
+    if state is None or is_over(state):
+        return ""
+    lines = [f"A loop is in progress here (.loop/state.json){_iteration(state)}."]
+    if isinstance(spec := state.get("spec"), str) and spec.strip():
+        lines.append(f"Spec: {one_line(spec, 600)}")
+    if steps := remaining_steps(state):
+        lines.append(f"Remaining steps: {joined(steps)}")
+    last = f"say {COMPLETE_MARK} only when every criterion is true in criteriaStatus."
+    return "\n".join([*lines, *_unmet(state), f"Do the next step, keep .loop/state.json up to date, and {last}"])
+
+
+def about_marathon(state: State | None, task: str, phase: str) -> str:
+    """`phase` comes from the runner and is used if STATE.json names none."""
+    state = state or {}
+    said = state.get("phase")
+    named = one_line(said if isinstance(said, str) and said.strip() else phase, 100) or "not known"
+    where = f"phase {named}{_iteration(state)}. Task directory: {one_line(task, 1000)}"
+    last = "Work on this phase only. Write STATE.json there last, as the prompt says, then stop."
+    return "\n".join([f"This is a session of a marathon: {where}", *_unmet(state), last])
+
+
+def remaining_steps(state: State) -> list[str]:
+    if isinstance(state.get("remainingSteps"), list):
+        return _strings(state["remainingSteps"])
+    done = _strings(state.get("completedSteps"))
+    return [step for step in _strings(state.get("steps")) if step not in done]
+
+
+def _unmet(state: State) -> list[str]:
+    unmet = unmet_criteria(state)
+    return [f"Unmet criteria ({len(unmet)} of {len(criteria_of(state))}): {joined(unmet)}"] if unmet else []
+
+
+def _iteration(state: State) -> str:
+    iteration = state.get("iteration")
+    return f", iteration {iteration}" if type(iteration) is int else ""
+
+
+def _strings(value: object) -> list[str]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []

@@ -12,7 +12,7 @@ TIMEOUT = 30  # seconds; a hook takes a tenth of one
 
 
 class SettingsUnexpected(ValueError):
-    """The settings do not have the form that Claude Code reads; str() says what is wrong."""
+    """The settings do not have the form that Claude Code reads. The text says what is wrong."""
 
 
 def with_hooks(text: str, program: str) -> str:
@@ -22,7 +22,10 @@ def with_hooks(text: str, program: str) -> str:
     if not isinstance(hooks, dict):
         raise SettingsUnexpected('"hooks" is not an object')
     changed = [_add(hooks, event, program, words) for event, words in EVENTS.items()]
-    return _written(settings, text) if any(changed) else text
+    if not any(changed):
+        return text
+    indented = re.search(r"^([ \t]+)\S", text, re.MULTILINE)
+    return json.dumps(settings, indent=indented[1] if indented else 2, ensure_ascii=False) + "\n"
 
 
 def _add(hooks: dict[str, Any], event: str, program: str, words: str) -> bool:
@@ -65,32 +68,9 @@ def _is_plain(command: str) -> bool:
 
 def _read(text: str) -> dict[str, Any]:
     try:
-        value = json.loads(text, object_pairs_hook=_unique)
-    except SettingsUnexpected:
-        raise
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise SettingsUnexpected("it is not JSON") from error
     if not isinstance(value, dict):
         raise SettingsUnexpected("it is not a JSON object")
     return value
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Writing the settings again would lose one of two values with the same name."""
-    names = [name for name, _ in pairs]
-    for name in names:
-        if names.count(name) > 1:
-            raise SettingsUnexpected(f'"{name[:60]}" is there twice')
-    return dict(pairs)
-
-
-def _written(settings: dict[str, Any], before: str) -> str:
-    indented = re.search(r"^([ \t]+)\S", before, re.MULTILINE)
-    try:
-        text = json.dumps(settings, indent=indented[1] if indented else 2, ensure_ascii=False, allow_nan=False)
-        text.encode()
-    except UnicodeEncodeError:
-        text = json.dumps(settings, indent=2)
-    except ValueError as error:
-        raise SettingsUnexpected("it holds NaN or a number that is too large") from error
-    return text + "\n"

@@ -1,4 +1,4 @@
-"""The state that Claude Code's hooks look at, in a loop or in a marathon, and what they remember of each session."""
+"""The files behind Claude Code's hooks: the state of a loop or a marathon, the transcript, and the hooks' memory."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Place(NamedTuple):
         """Whether STATE.json is newer than the session's prompt, which the runner writes after STATE.json."""
         try:
             return self.state_file.stat().st_mtime_ns > os.stat(self.prompt).st_mtime_ns
-        except (OSError, ValueError):
+        except OSError:
             return False
 
     def recall(self, session: str) -> object:
-        """What was remembered of a session. Anyone can write that file, so the caller checks it."""
+        """What was remembered of a session. The caller checks it, because anyone can write that file."""
         return self._sessions().get(session)
 
     def remember(self, session: str, facts: State | None) -> bool:
@@ -76,15 +76,6 @@ def find_place(cwd: str, environ: Mapping[str, str]) -> Place | None:
     return None
 
 
-def as_object(data: bytes) -> dict[str, Any] | None:
-    """The JSON object in these bytes, or None for anything else."""
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
-
-
 def criteria_of(state: State) -> dict[str, Any]:
     """Every criterion with its verdict. One that is listed without a verdict is not met."""
     verdicts, names = state.get("criteriaStatus"), state.get("criteria")
@@ -97,7 +88,7 @@ def unmet_criteria(state: State) -> list[str]:
 
 
 def is_over(state: State) -> bool:
-    """A completed loop is over only if no criterion is unmet: criteriaStatus is the truth."""
+    """A completed loop is over only if every criterion is met, because criteriaStatus is the truth."""
     status = state.get("status", state.get("state"))
     status = status.strip().lower() if isinstance(status, str) else ""
     return status in ("paused", "cancelled", "canceled") or (status == "completed" and not unmet_criteria(state))
@@ -109,9 +100,55 @@ def joined(names: list[str]) -> str:
     return "; ".join(one_line(name) for name in names[:MOST_NAMES]) + more
 
 
+def last_said(transcript: str) -> str:
+    """The text of the last message in a transcript (JSON lines). Empty if the user or a tool had the last word.
+
+    A message has a line for each of its parts. The lines of a subagent (a side chain) do not count.
+    """
+    parts: list[str] = []
+    message_id: object = None
+    for line in reversed(_tail(transcript).splitlines()):
+        entry = as_object(line) or {}
+        message = entry.get("message")
+        if entry.get("isSidechain") is True or not isinstance(message, dict):
+            continue
+        if entry.get("type") == "user" or (parts and message.get("id") != message_id):
+            break
+        if entry.get("type") == "assistant":
+            message_id = message.get("id")
+            parts[:0] = _texts(message.get("content"))
+    return "\n".join(parts)
+
+
+def as_object(data: bytes) -> dict[str, Any] | None:
+    """The JSON object in these bytes, or None for anything else."""
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
 def _read(path: Path) -> dict[str, Any] | None:
     try:
         data = read_regular(path, MAX_BYTES)
-    except (OSError, ValueError):
+    except OSError:
         return None
     return as_object(data) if data is not None and len(data) <= MAX_BYTES else None
+
+
+def _tail(path: str) -> bytes:
+    """The last lines of a file. The first of them may be cut."""
+    file = Path(path).expanduser()
+    if not file.is_file():
+        return b""
+    with file.open("rb") as stream:
+        stream.seek(max(0, file.stat().st_size - MAX_BYTES))
+        return stream.read(MAX_BYTES)
+
+
+def _texts(content: object) -> list[str]:
+    if isinstance(content, str):
+        return [content]
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    return [part["text"] for part in parts if part.get("type") == "text" and isinstance(part.get("text"), str)]

@@ -1,4 +1,4 @@
-"""Finds pi and says, before the first session, what is wrong with it and how to fix that."""
+"""Finds pi, and says before the first session what is wrong with it and how to fix that."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from marathon.errors import AgentUnavailable
@@ -25,36 +26,54 @@ Version = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Pi:
-    """A pi that runs here."""
+    """A pi that runs on this machine."""
 
     program: str
     version: Version
 
     @property
     def settles(self) -> bool:
-        """Whether it says when nothing more will follow (agent_settled)."""
+        """Whether this version says when nothing more will follow (agent_settled)."""
         return self.version >= SETTLES_SINCE
 
 
+class PiAgent:
+    """What both ways to run pi share."""
+
+    name = "pi"
+    tells_usage = True
+
+    def __init__(self, args: tuple[str, ...] = ()) -> None:
+        self.args = args
+
+    @cached_property
+    def pi(self) -> Pi:
+        return find_pi(os.environ)
+
+    def check(self) -> None:
+        check_login(self.pi, self.args, os.environ)
+
+    def close(self) -> None:
+        pass
+
+
 def find_pi(environ: Mapping[str, str]) -> Pi:
-    """By MARATHON_PI, else on PATH; AgentUnavailable with the cure."""
+    """The pi that MARATHON_PI names, else the one on PATH. Raises AgentUnavailable with advice."""
     named = environ.get("MARATHON_PI")
     program = shutil.which(named or "pi", path=environ.get("PATH", os.defpath))
     if program is None:
         if named:
-            raise AgentUnavailable(
-                f"MARATHON_PI names {named!r}, which is not an executable program. Correct or unset it."
-            )
+            raise AgentUnavailable(f"MARATHON_PI names {named!r}, which is not a program. Correct or unset it.")
         raise AgentUnavailable(f"pi was not found. Install it ({INSTALL}), or name it with MARATHON_PI=/path/to/pi.")
     pi = Pi(program, _version(program, environ))
     if pi.version < OLDEST:
         found = ".".join(map(str, pi.version))
-        raise AgentUnavailable(f"{program} is pi {found}; this needs 0.74 or newer. Update it: {INSTALL}")
+        raise AgentUnavailable(f"{program} is pi {found}, but 0.74 or newer is needed. Update it: {INSTALL}")
     return pi
 
 
 def check_login(pi: Pi, args: Sequence[str], environ: Mapping[str, str]) -> None:
-    """Whether pi has any model it may use; a key or a provider given with the arguments is taken at its word."""
+    """Raise AgentUnavailable if pi has no model. A key given in the arguments is not checked."""
     if "--api-key" in args:
         return
     done = _ask(pi.program, "--list-models", environ)
@@ -66,11 +85,8 @@ def _version(program: str, environ: Mapping[str, str]) -> Version:
     done = _ask(program, "--version", environ)
     found = re.search(r"(\d+)\.(\d+)\.(\d+)", done.stdout + done.stderr)
     if done.returncode or not found:
-        hint = (
-            "pi needs Node 22.19 or newer"
-            if "node:" in done.stderr or "SyntaxError" in done.stderr
-            else "try it by hand"
-        )
+        old_node = "node:" in done.stderr or "SyntaxError" in done.stderr
+        hint = "pi needs Node 22.19 or newer" if old_node else "try it by hand"
         raise AgentUnavailable(f"{program} does not run ({hint}): {program} --version")
     return int(found[1]), int(found[2]), int(found[3])
 

@@ -1,79 +1,115 @@
-"""The line a human types while pi works: Enter sends it, Alt+Enter keeps it for the next session, Esc stops the run."""
+"""What the human types while pi works: a line for the agent, or the answer to a dialog of an extension."""
 
 from __future__ import annotations
 
+import json
 import select
 import signal
 import time
-from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
 
 from marathon.core.events import Sink, Typing
+from marathon.core.text import one_line
 from marathon.process.keys import Keys
 from marathon.process.signals import COLLECTED, Interrupted, Signals
 
 
-class TypedLine:
-    """Reads keys as they come and calls back; shows what is typed so far."""
+class Typed(NamedTuple):
+    """A line ended with Enter or Alt+Enter, or Esc on an empty line."""
 
-    def __init__(
-        self,
-        signals: Signals,
-        emit: Sink,
-        *,
-        on_line: Callable[[str], None],
-        on_later: Callable[[str], None],
-        on_escape: Callable[[], None],
-    ) -> None:
+    key: Literal["enter", "alt+enter", "esc"]
+    text: str = ""
+
+
+class TypedLine:
+    """Collects keys into a line and shows the line so far."""
+
+    def __init__(self, signals: Signals, emit: Sink) -> None:
         self.keys = Keys()
+        self.text = ""
         self._signals = signals
         self._emit = emit
-        self._on_line = on_line
-        self._on_later = on_later
-        self._on_escape = on_escape
-        self.text = ""
 
-    def read(self) -> None:
-        """One key; called when there is one. Signals are for the watch over pi, so they come first and go back."""
+    def read(self) -> Typed | None:
+        """Read one key; returns the line if the key ended it. Signals are left to the loop that watches pi."""
         if self._signals.pending(*COLLECTED):
-            return
+            return None
         try:
             key = self.keys.read(0, self._signals)
         except EOFError:
-            return
+            return None
         except Interrupted as end:
             signal.raise_signal(end.signum)
-            return
+            return None
+        before, self.text = self.text, self._changed(key)
+        if self.text != before:
+            self.show()
         match key:
             case "enter" | "alt+enter":
-                text = self.text.strip()
-                self._change("")
-                if text or key == "enter":
-                    (self._on_line if key == "enter" else self._on_later)(text)
-            case "esc" if self.text:
-                self._change("")
-            case "esc":
-                self._on_escape()
-            case "backspace":
-                self._change(self.text[:-1])
-            case None | "other":
-                pass
-            case character:
-                self._change(self.text + character)
+                return Typed(key, before.strip())
+            case "esc" if not before:
+                return Typed(key)
+        return None
 
-    def finish(self, patience: float) -> None:
-        """While a line is begun: its end, until no key comes for that long. A signal is left to others."""
-        deadline = time.monotonic() + 10 * patience
+    def _changed(self, key: str | None) -> str:
+        match key:
+            case None | "other":
+                return self.text
+            case "enter" | "alt+enter" | "esc":
+                return ""
+            case "backspace":
+                return self.text[:-1]
+        return self.text + key
+
+    def rest(self, patience: float) -> Typed | None:
+        """The end of a line that is begun, unless no key comes for that long or a signal comes."""
+        deadline, typed = time.monotonic() + 10 * patience, None
         while self.text and time.monotonic() < deadline:
-            ready, _, _ = select.select([0, self._signals.fd], [], [], patience)
-            if ready != [0]:
+            if select.select([0, self._signals.fd], [], [], patience)[0] != [0]:
                 break
-            self.read()
+            typed = self.read()
+        return typed
 
     def show(self) -> None:
-        """Said again without a change, because another program had the terminal."""
         self._emit(Typing(self.text))
 
-    def _change(self, text: str) -> None:
-        if text != self.text:
-            self.text = text
-            self.show()
+
+# Dialogs of pi's extensions
+
+
+def question_of(dialog: dict[str, Any]) -> str:
+    """The dialog as lines. The next typed line answers it."""
+    title = one_line(str(dialog.get("title") or dialog.get("message") or "?"), 300)
+    match dialog.get("method"):
+        case "select":
+            options = [f"  {number}. {one_line(option, 120)}" for number, option in _options(dialog).items()]
+            return "\n".join([f"? {title}", *options, "  (type a number, then Enter; Esc cancels)"])
+        case "confirm":
+            message = one_line(str(dialog.get("message") or ""), 300)
+            return f"? {title} {message} (y or n, then Enter; Esc cancels)"
+    return f"? {title} (type it, then Enter; Esc cancels)"
+
+
+def answer_to(dialog: dict[str, Any], text: str) -> bytes:
+    """pi's response to a typed line. A choice that is not among the options cancels the dialog."""
+    match dialog.get("method"):
+        case "confirm":
+            return _response(dialog, confirmed=text.strip().lower() in ("y", "yes"))
+        case "select":
+            options = _options(dialog)
+            chosen = options.get(text, text)
+            return _response(dialog, value=chosen) if chosen in options.values() else cancelled(dialog)
+    return _response(dialog, value=text)
+
+
+def cancelled(dialog: dict[str, Any]) -> bytes:
+    return _response(dialog, cancelled=True)
+
+
+def _options(dialog: dict[str, Any]) -> dict[str, str]:
+    options = dialog.get("options")
+    return {str(number): str(each) for number, each in enumerate(options if isinstance(options, list) else [], start=1)}
+
+
+def _response(dialog: dict[str, Any], **fields: Any) -> bytes:
+    return json.dumps({"type": "extension_ui_response", "id": dialog.get("id"), **fields}).encode() + b"\n"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marathon.agents.claude.session_start import about_loop, about_marathon, remaining_steps
+from marathon.agents.claude.hook import about_loop, about_marathon, remaining_steps
 from marathon.core.text import clean
 from tests.agents.claude.test_hook import JSON
 from tests.core.making import thorough

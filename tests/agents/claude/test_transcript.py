@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marathon.agents.claude.transcript import TAIL, last_said, tail_of
+from marathon.agents.claude.state import MAX_BYTES, last_said
 from tests.core.making import thorough
 
 Entry = dict[str, Any]
@@ -38,6 +38,11 @@ def text(said: str) -> Entry:
 
 def lines(*entries: Entry | str) -> bytes:
     return b"".join((e if isinstance(e, str) else json.dumps(e)).encode() + b"\n" for e in entries)
+
+
+def heard(folder: Path, transcript: bytes) -> str:
+    (folder / "transcript.jsonl").write_bytes(transcript)
+    return last_said(str(folder / "transcript.jsonl"))
 
 
 TOOL = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": f"echo '{MARK}'"}}
@@ -68,14 +73,14 @@ ATTACHMENT = {"type": "attachment", "attachment": {"type": "hook_success", "stdo
         (b"\xff\xfe\x00garbage\n\n\n", ""),
     ],
 )
-def test_only_the_assistants_last_message_is_heard(transcript: bytes, said: str) -> None:
-    assert last_said(transcript) == said
+def test_only_the_assistants_last_message_is_heard(tmp_path: Path, transcript: bytes, said: str) -> None:
+    assert heard(tmp_path, transcript) == said
 
 
-def test_the_end_of_lines_may_be_anything() -> None:
+def test_the_end_of_lines_may_be_anything(tmp_path: Path) -> None:
     whole = lines(user("do it"), assistant(text("a\u2028b\x85c")))
-    assert last_said(whole) == "a\u2028b\x85c"
-    assert last_said(whole.replace(b"\n", b"\r\n")) == "a\u2028b\x85c"
+    assert heard(tmp_path, whole) == "a\u2028b\x85c"
+    assert heard(tmp_path, whole.replace(b"\n", b"\r\n")) == "a\u2028b\x85c"
 
 
 ANY: list[Entry | str] = [user("u"), assistant(text("a")), TOOL, "{", "7"]
@@ -83,26 +88,21 @@ ANY: list[Entry | str] = [user("u"), assistant(text("a")), TOOL, "{", "7"]
 
 @thorough
 @given(st.binary() | st.lists(st.sampled_from(ANY)).map(lambda entries: lines(*entries)))
-def test_any_transcript_is_read_without_failing(transcript: bytes) -> None:
-    assert isinstance(last_said(transcript), str)
+def test_any_transcript_is_read_without_failing(tmp_path_factory: pytest.TempPathFactory, transcript: bytes) -> None:
+    assert isinstance(heard(tmp_path_factory.getbasetemp(), transcript), str)
 
 
-def test_the_end_of_a_file_begins_with_a_full_line(tmp_path: Path) -> None:
-    path = tmp_path / "transcript.jsonl"
-    path.write_bytes(b"first\nlast\n")
-    assert tail_of(str(path)) == b"first\nlast\n"
-    path.write_bytes(b"x" * TAIL + b"\nlast\n")
-    assert tail_of(str(path)) == b"last\n"
-    with path.open("wb") as file:
-        file.truncate(10**12)  # a hole
-    assert tail_of(str(path)) == b""
+def test_only_the_end_of_a_long_transcript_is_read(tmp_path: Path) -> None:
+    end = lines(user("do it"), assistant(text("Done.")))
+    assert heard(tmp_path, b"x" * MAX_BYTES + b"\n" + end) == "Done."
+    assert heard(tmp_path, lines(assistant(text("x" * MAX_BYTES)))) == ""
 
 
 @pytest.mark.parametrize("kind", ["missing", "fifo", "folder", "device", "empty name", "nul"])
-def test_what_is_no_file_has_no_end_and_nothing_waits_for_it(tmp_path: Path, kind: str) -> None:
+def test_what_is_no_file_says_nothing_and_nothing_waits_for_it(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "t"
     if kind == "fifo":
         os.mkfifo(path)
     if kind == "folder":
         path.mkdir()
-    assert tail_of({"device": "/dev/zero", "empty name": "", "nul": "a\0b"}.get(kind, str(path))) == b""
+    assert last_said({"device": "/dev/zero", "empty name": "", "nul": "a\0b"}.get(kind, str(path))) == ""

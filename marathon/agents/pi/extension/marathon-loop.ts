@@ -1,8 +1,8 @@
 /**
  * pi-marathon inside pi: the /marathon-* commands, the agent's two tools, and the end of a session in the terminal UI.
  *
- * The runner and this file talk through one JSON file, <states>/<MARATHON_RUNNER_ID>.json; while pi lives, only this
- * side writes it. Imports from pi are types only, so that the same file loads in every pi from 0.74 on.
+ * The runner and this extension share one JSON file, <states>/<MARATHON_RUNNER_ID>.json. While pi lives, only this
+ * extension writes it. Only types are imported from pi, so the extension loads in every pi since 0.74.
  */
 import { randomBytes } from "node:crypto";
 import * as fs from "node:fs";
@@ -21,6 +21,7 @@ const RUNNER_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/;
 const ESCAPE_KEY = /^\x1b(\[27[;:\d]*u)?$/;
 const CONTROL = /\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 const LONGEST_TEXT = 64 * 1024;
+const CONTINUES = "The marathon continues when this exchange is over";
 
 export default function (pi: ExtensionAPI): void {
   if (loadedTwice(pi)) return;
@@ -28,12 +29,12 @@ export default function (pi: ExtensionAPI): void {
   const marathon = new Marathon(pi, state);
   marathon.registerCommands();
   if (!state) return;
-  // Started without a task, pi offers no tools: there is no marathon to wait or to ask in yet.
+  // Without a task there is no marathon yet, so the agent gets no tools for one.
   if (state.read()?.taskDir) registerTools(pi, state);
   marathon.listen();
 }
 
-/** Two copies (installed by the user, given by the runner) would clash over the tools, and pi would not start. */
+/** The user may have installed a copy beside the runner's. pi does not start if both register the same tools. */
 function loadedTwice(pi: ExtensionAPI): boolean {
   const question = { taken: false };
   pi.events.emit(HELLO, question);
@@ -57,10 +58,10 @@ class RunnerState {
     }
   }
 
-  /** Change some fields and keep the rest, also those we do not know. */
+  /** Change some fields and keep all others. */
   update(changes: Fields): void {
     const before = this.read();
-    if (!before) throw new Error("the runner of this session is gone; nothing was recorded");
+    if (!before) throw new Error("the runner of this session is gone, so nothing was recorded");
     writeWhole(this.file, `${JSON.stringify({ ...before, ...changes }, null, 2)}\n`);
   }
 }
@@ -82,23 +83,17 @@ function writeWhole(file: string, text: string): void {
   }
 }
 
-let lastSent = 0n;
-
-/** A file per message, so that none overwrites another; names sort in the order they were sent. */
+/** Each message is a file. The names sort in the order of sending. */
 function putInInbox(taskDir: string, message: Fields): void {
-  const now = BigInt(Date.now()) * 1_000_000n;
-  lastSent = now > lastSent ? now : lastSent + 1n;
-  const name = `${lastSent.toString().padStart(20, "0")}-${randomBytes(4).toString("hex")}.json`;
+  const name = `0${Date.now()}000000-${randomBytes(4).toString("hex")}.json`;
   const body = { text: "", to: "", choice: "", phase: null, now: false, ...message };
   fs.mkdirSync(inboxOf(taskDir), { recursive: true, mode: 0o700 });
   writeWhole(path.join(inboxOf(taskDir), name), JSON.stringify(body));
 }
 
-function inboxOf(taskDir: string): string {
-  return path.join(taskDir, ".marathon", "inbox");
-}
+const inboxOf = (taskDir: string) => path.join(taskDir, ".marathon", "inbox");
 
-/** What is not hidden in a folder; nothing where it cannot be read. */
+/** The entries of a folder that are not hidden. Empty if the folder cannot be read. */
 function entriesOf(folder: string): fs.Dirent[] {
   try {
     return fs.readdirSync(folder, { withFileTypes: true }).filter((entry) => !entry.name.startsWith("."));
@@ -109,9 +104,7 @@ function entriesOf(folder: string): fs.Dirent[] {
 
 // Task directories
 
-function isTask(folder: string): boolean {
-  return fs.existsSync(path.join(folder, "instructions.md"));
-}
+const isTask = (folder: string) => fs.existsSync(path.join(folder, "instructions.md"));
 
 function typedFolder(typed: string, cwd: string): string {
   const bare = typed.trim().replace(/^(["'])(.*)\1$/, "$2");
@@ -123,7 +116,7 @@ function subfolders(folder: string): string[] {
   return folders.map((entry) => entry.name);
 }
 
-/** Whether tasks lie below; looks into a limited number of folders, because it runs while the human types. */
+/** Whether there is a task in or below a folder. It looks into few folders, because it runs while the human types. */
 function leadsToTask(folder: string, depth: number, budget: { left: number }): boolean {
   if (isTask(folder)) return true;
   if (depth === 0 || budget.left-- <= 0) return false;
@@ -167,12 +160,12 @@ function textIn(content: unknown): string {
   return parts.flatMap((part) => (part?.type === "text" ? [String(part.text)] : [])).join("\n");
 }
 
-/** Whether a message says that all is done: the mark, on a line of its own. */
+/** Whether a message has the mark of completion on a line of its own. */
 function saysComplete(content: unknown): boolean {
   return textIn(content).split("\n").some((line) => line.trim() === COMPLETE_MARK);
 }
 
-/** What is too long for a line of the log is cut, and that is said. */
+/** Cut a text that is too long for a line of the log, and say so. */
 function bounded(_key: string, value: unknown): unknown {
   const left = typeof value === "string" ? value.length - LONGEST_TEXT : 0;
   return left > 0 ? `${(value as string).slice(0, LONGEST_TEXT)}… [${left} more characters were left out]` : value;
@@ -182,34 +175,34 @@ function bounded(_key: string, value: unknown): unknown {
 
 function registerTools(pi: ExtensionAPI, state: RunnerState): void {
   const recorded = (then: string) => {
-    const text = `Recorded: ${then} If you have not done so, write STATE.json as "running" in this phase. Then stop.`;
+    const text = `Recorded. ${then} If you have not done so, write STATE.json as "running" in this phase. Then stop.`;
     return { content: [{ type: "text" as const, text }], details: undefined, terminate: true };
   };
   pi.registerTool({
     name: "marathon_wait",
     label: "Marathon wait",
-    description: "Ask for a pause before the next session, e.g. until CI is through. Ends this session.",
+    description: "Ask for a pause before the next session, for example until CI has finished. Ends this session.",
     promptSnippet: "Pause the marathon for 1 to 60 minutes before its next session",
     parameters: Type.Object({
       minutes: Type.Number({ description: "1 to 60; fractions are allowed" }),
-      reason: Type.String({ description: "What is waited for" }),
+      reason: Type.String({ description: "What the marathon waits for" }),
     }),
     async execute(_id, { minutes, reason }) {
-      if (!(minutes >= 1 && minutes <= 60)) throw new Error(`minutes must be 1 to 60, not ${minutes}: not recorded`);
+      if (!(minutes >= 1 && minutes <= 60)) throw new Error(`minutes must be 1 to 60, not ${minutes}`);
       state.update({ waitSeconds: minutes * 60, waitReason: reason });
-      return recorded(`the next session starts in ${minutes} minutes.`);
+      return recorded(`The next session starts in ${minutes} minutes.`);
     },
   });
   pi.registerTool({
     name: "human_feedback",
     label: "Human feedback",
-    description: "Ask the human what only they can answer. Ends this session; the next one is told the answer.",
-    promptSnippet: "Ask the human a question; the answer comes with the next session",
-    parameters: Type.Object({ question: Type.String({ description: "With all that is needed to answer it" }) }),
+    description: "Ask the human what only they can answer. Ends this session. The next session gets the answer.",
+    promptSnippet: "Ask the human a question. The next session gets the answer",
+    parameters: Type.Object({ question: Type.String({ description: "With everything the human needs to answer it" }) }),
     async execute(_id, { question }) {
-      if (!question.trim()) throw new Error("the question is empty: not recorded");
+      if (!question.trim()) throw new Error("the question is empty");
       state.update({ feedbackQuestion: question });
-      return recorded("the human is asked, and the next session is told the answer.");
+      return recorded("The human is asked, and the next session gets the answer.");
     },
   });
 }
@@ -235,12 +228,12 @@ class Marathon {
   registerCommands(): void {
     const complete: Complete = (prefix) => completeFolder(prefix, this.cwd);
     this.command("marathon-loop", "Start a marathon on a task", (args, ctx) => this.start(args, ctx), complete);
-    this.command("marathon-status", "Where the marathon stands", (_args, ctx) => ctx.ui.notify(this.report(), "info"));
+    this.command("marathon-status", "Show where the marathon stands", (_args, ctx) => ctx.ui.notify(this.report(), "info"));
     this.command("marathon-steer", "Send guidance to the marathon's next session", (args, ctx) => {
       const taskDir = this.taskDir();
-      if (!args.trim()) throw new Error("say what: /marathon-steer MESSAGE");
+      if (!args.trim()) throw new Error("give a message: /marathon-steer MESSAGE");
       putInInbox(taskDir, { kind: "steer", text: args.trim() });
-      ctx.ui.notify("Sent: it comes with the next session. To tell this one, just type it.", "info");
+      ctx.ui.notify("Sent. The next session gets it. To tell this session, just type your message.", "info");
     });
     this.command("marathon-pause", "Pause the marathon after this session", (_args, ctx) => {
       putInInbox(this.taskDir(), { kind: "stop", to: this.state?.id });
@@ -275,8 +268,8 @@ class Marathon {
     this.on("session_compact_failed", ({ errorMessage }, ctx) => {
       this.log(ctx, "notice", { text: `pi could not compact its context: ${errorMessage}`, level: "warning" });
     });
-    // agent_settled came with entry renderers (0.80.4). Before, agent_end may be followed by a retry or a compaction
-    // that nothing announces: wait and see whether the agent starts again.
+    // agent_settled came with entry renderers (0.80.4). In older versions a retry or a compaction may follow agent_end
+    // without notice, so we wait and see whether the agent starts again.
     if (typeof this.pi.registerEntryRenderer === "function") {
       this.on("agent_settled", (_event, ctx) => this.settle(ctx));
     } else {
@@ -289,14 +282,14 @@ class Marathon {
     this.cwd = ctx.cwd;
     this.facts = this.state?.read() ?? {};
     const { taskDir, phase, iteration, run, usage } = this.facts;
-    // In rpc mode one pi process serves many sessions; what it starts must see the present one.
+    // In rpc mode one pi process serves many sessions. Its children must see the present one.
     for (const [name, value] of Object.entries({ TASK_DIR: taskDir, PHASE: phase, ITERATION: iteration, RUN: run })) {
       if (value !== undefined && value !== null) process.env[`MARATHON_${name}`] = String(value);
     }
     if (!inTerminal(ctx)) return;
-    ctx.ui.setStatus("marathon", taskDir ? "marathon: running" : "marathon: /marathon-loop PATH starts one");
+    ctx.ui.setStatus("marathon", taskDir ? "marathon: running" : "marathon: type /marathon-loop PATH to start");
     if (!taskDir) return;
-    // There already after /new or /reload: it is still the same session of the marathon.
+    // After /new or /reload it is still the same session of the marathon.
     Object.assign(this.usage, usage);
     ctx.ui.onTerminalInput?.((data) => void (this.escaped ||= ESCAPE_KEY.test(data)));
     this.draw(ctx);
@@ -306,7 +299,7 @@ class Marathon {
 
   private hear(message: Fields, ctx: ExtensionContext): void {
     const { role, content, stopReason, errorMessage } = message;
-    // The first message is the prompt, and in a file of its own.
+    // The first message is the prompt, which has a file of its own.
     if (role === "user" && this.usage.turns > 0) {
       this.log(ctx, "notice", { text: `→ typed: ${textIn(content)}`, level: "info" });
     }
@@ -330,7 +323,7 @@ class Marathon {
     this.log(ctx, "usage", { usage: used });
   }
 
-  /** Append an event as marathon/core/events.py defines it; while pi has no terminal, the runner does that. */
+  /** Append an event as marathon/core/events.py defines it. If pi has no terminal, the runner does that. */
   private log(ctx: ExtensionContext, type: string, fields: Fields): void {
     const file = this.facts.eventsFile;
     if (typeof file !== "string" || !inTerminal(ctx)) return;
@@ -338,7 +331,7 @@ class Marathon {
     fs.appendFileSync(file, `${line}\n`, { mode: 0o600 });
   }
 
-  /** The agent has stopped, and nothing starts it again but the human. */
+  /** The agent has stopped, and only the human can start it again. */
   private settle(ctx: ExtensionContext): void {
     if (!this.facts.taskDir || this.ended || !inTerminal(ctx)) return;
     const { stopReason = null, errorMessage = null, saidComplete = false } = this.last;
@@ -347,7 +340,7 @@ class Marathon {
     const typing = ctx.hasPendingMessages() || ctx.ui.getEditorText().trim() !== "";
     if (aborted || typing) {
       this.held = aborted ? "aborted" : "typing";
-      return ctx.ui.notify("Yours: the marathon goes on when this exchange is over. /quit ends the session.", "info");
+      return ctx.ui.notify(`${CONTINUES}. Type /quit to end the session.`, "info");
     }
     this.state?.update({ sessionEnded: true, stopReason, errorMessage, saidComplete, usage: this.usage });
     this.ended = true;
@@ -389,14 +382,14 @@ class Marathon {
     const lines = [this.line(), `run ${run ?? 1}, ${taskDir}`, `STATE.json: ${proposal(taskDir)}`];
     if (feedbackQuestion) lines.push(`waits for your answer: ${feedbackQuestion}`);
     if (waitSeconds) lines.push(`waits ${duration(waitSeconds)} before the next session: ${waitReason}`);
-    if (this.held) lines.push("waits for you: the marathon goes on when this exchange is over");
+    if (this.held) lines.push(CONTINUES);
     if (sent > 0) lines.push(`${sent} message(s) in the inbox`);
     return lines.join("\n").replace(CONTROL, "");
   }
 
   private taskDir(): string {
     if (typeof this.facts.taskDir === "string") return this.facts.taskDir;
-    throw new Error(`no marathon runs here. ${this.howToStart()}`);
+    throw new Error(`no marathon is running here. ${this.howToStart()}`);
   }
 
   private howToStart(): string {
@@ -404,7 +397,7 @@ class Marathon {
   }
 
   private start(args: string, ctx: ExtensionCommandContext): void {
-    if (this.facts.taskDir) throw new Error(`one is under way: ${this.facts.taskDir}`);
+    if (this.facts.taskDir) throw new Error(`a marathon is already running here: ${this.facts.taskDir}`);
     if (!this.state || !args.trim()) throw new Error(this.howToStart());
     const folder = typedFolder(args, ctx.cwd);
     if (!isTask(folder)) throw new Error(`${folder} has no instructions.md. Make a task with /skill:scribe`);
@@ -421,7 +414,7 @@ class Marathon {
     const handler = async (args: string, ctx: ExtensionCommandContext) => {
       try {
         act(args, ctx);
-        // The text that kept the session open was this command.
+        // This command was the text that kept the session open.
         if (this.held === "typing") this.settle(ctx);
       } catch (error) {
         ctx.ui.notify(`marathon: ${because(error)}`, "error");
@@ -435,21 +428,18 @@ class Marathon {
     on.call(this.pi, name, (event, ctx) => this.guarded(ctx, () => handler(event, ctx)));
   }
 
-  /** Our own mistakes must not break pi: said once, then passed over. */
+  /** A mistake of ours must not break pi, so it is only shown, and only once. */
   private guarded(ctx: ExtensionContext, act: () => void): void {
     try {
       act();
     } catch (error) {
-      if (!this.complained) this.complain(ctx, error);
-    }
-  }
-
-  private complain(ctx: ExtensionContext, error: unknown): void {
-    this.complained = true;
-    try {
-      ctx.ui.notify(`marathon: ${because(error)}`, "error");
-    } catch {
-      // pi has replaced this session meanwhile; from a timer, no one would catch what it throws then.
+      if (this.complained) return;
+      this.complained = true;
+      try {
+        ctx.ui.notify(`marathon: ${because(error)}`, "error");
+      } catch {
+        // pi has replaced this session, and no one would catch an error in a timer.
+      }
     }
   }
 }
