@@ -17,8 +17,7 @@ from marathon.store.task import Task
 class FileStore:
     def __init__(self, task: Task, clock: Callable[[], datetime]) -> None:
         self._task = task
-        self._clock = clock
-        self._journal: Journal | None = None
+        self._journal = Journal(task.journal_path, clock)
 
     def lease(self, shown: Path, runner: str, resume: str, project: Path) -> TaskLock:
         self._task.prepare()
@@ -26,14 +25,9 @@ class FileStore:
 
     def replay(self) -> list[Record]:
         """For the holder of the lease. Others use read_journal, which changes nothing."""
-        self.close()
-        self._journal = Journal(self._task.journal_path, self._clock)
         return self._journal.replay()
 
     def append(self, record: Record) -> Record:
-        if self._journal is None:
-            self.replay()
-        assert self._journal is not None
         return self._journal.append(record)
 
     def messages(self) -> list[Message]:
@@ -44,8 +38,3 @@ class FileStore:
 
     def remove(self, message_id: str) -> None:
         self._task.inbox.remove(message_id)
-
-    def close(self) -> None:
-        if self._journal is not None:
-            self._journal.close()
-            self._journal = None

@@ -35,10 +35,7 @@ def clock() -> datetime:
 def append(path: Path, *records: Record) -> list[Record]:
     """What a runner that starts now replays, with these records added."""
     journal = Journal(path, clock)
-    try:
-        return [*journal.replay(), *(journal.append(record) for record in records)]
-    finally:
-        journal.close()
+    return [*journal.replay(), *(journal.append(record) for record in records)]
 
 
 def told(records: list[Record]) -> list[str]:
@@ -62,8 +59,7 @@ def test_no_file_is_an_empty_journal_and_reading_makes_none(tmp_path: Path) -> N
 def test_a_record_is_on_disk_before_anything_follows(path: Path) -> None:
     journal = Journal(path, clock)
     journal.replay()
-    assert calls_of(lambda: journal.append(Remark(text="x"))) == ["write", "fsync"]
-    journal.close()
+    assert calls_of(lambda: journal.append(Remark(text="x"))) == ["write", "fsync", "close"]
 
 
 def test_a_sync_that_fails_is_told(tmp_path: Path) -> None:
@@ -72,12 +68,12 @@ def test_a_sync_that_fails_is_told(tmp_path: Path) -> None:
     journal = Journal(path, clock)
     with pytest.raises(DiskFailed, match=str(path)):
         journal.append(Remark(text="x"))
-    journal.close()
 
 
 def test_a_new_journal_is_private_and_its_name_is_flushed(tmp_path: Path) -> None:
     with umask(0):
-        assert "fsync" in calls_of(lambda: Journal(tmp_path / "new", clock).close())
+        written = calls_of(lambda: append(tmp_path / "new", Remark(text="x")))
+    assert written == ["write", "fsync", "close", "fsync", "close"]
     assert mode_of(tmp_path / "new") == 0o600
 
 
@@ -111,7 +107,7 @@ def test_a_runner_killed_while_it_closes_a_torn_line_loses_nothing_more(path: Pa
         assert told(seen)[:2] == ["begun", "gate_opened"]
         assert told(seen)[-1] == "next"
         assert append(path) == seen
-        # Whoever writes now writes on after the same history.
+        # The next runner writes on after the same history.
         assert told(append(path, Remark(text="after"))) == [*told(seen), "after"]
 
 
@@ -146,7 +142,6 @@ def test_a_short_write_is_cut_back_and_the_next_one_starts_a_fresh_line(path: Pa
     assert str(path) in str(failed.value)
     assert path.read_bytes() == before
     assert journal.append(SteerTaken(id="1", text="fits")).n == 4
-    journal.close()
     assert len(read_journal(path)) == 4
 
 
