@@ -78,12 +78,12 @@ class TaskLock:
 
 def _lock_now(fd: int) -> None:
     """Lock, or fail within a moment. A `status` that looks just now holds a shared lock for microseconds."""
-    from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
-
-    briefly = Retrying(
-        retry=retry_if_exception_type(BlockingIOError), stop=stop_after_delay(0.25), wait=wait_fixed(0.01), reraise=True
-    )
-    briefly(fcntl.flock, fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    for _ in range(25):
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        time.sleep(0.01)
+    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def holder_of(path: Path) -> Holder | None:

@@ -28,7 +28,7 @@ class Runs:
 
     def make_room(self, run: int, iteration: int, keep: int) -> None:
         """Make the folders of a session's files. Only the last `keep` logs of a run stay; 0 keeps all of them."""
-        for kind in ("events", "prompts", "iterations"):
+        for kind in ("events", "prompts"):
             make_private_directory(self.folder(run) / kind)
         if keep and iteration > keep:
             Path(self.session_path(run, "events", iteration - keep, "jsonl")).unlink(missing_ok=True)
@@ -40,8 +40,9 @@ class Runs:
 
     def write_iteration(self, facts: Mapping[str, Any]) -> None:
         """What is known of a session. This file is for readers; the runner goes by the journal."""
-        text = json.dumps(facts, indent=1, ensure_ascii=False)
-        write_atomic(self._iteration(facts), f"{text}\n".encode("utf-8", "replace"), durable=False)
+        path, text = self._iteration(facts), json.dumps(facts, indent=1, ensure_ascii=False)
+        make_private_directory(path.parent)
+        write_atomic(path, f"{text}\n".encode("utf-8", "replace"), durable=False)
 
     def unfiled(self, sessions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """The last sessions, as far as they have no file because their runner was killed before it wrote one."""
