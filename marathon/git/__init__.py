@@ -1,1 +1,1 @@
-"""What git knows of a project, and the only place that calls it for the runner."""
+"""What git knows of a project. Only this room calls git for the runner."""

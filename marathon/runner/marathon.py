@@ -149,7 +149,6 @@ def open(
         cleanup.callback(sweep, states, time.time())
         channel = AgentChannel(states, runner)
         cleanup.callback(channel.remove)
-        cleanup.callback(store.close)
         journal = Journal(store, course, options.task)
         cleanup.callback(agent.close)
         log.resume(options.task.runs.session_path(journal.life.run, "events", journal.life.iteration, "jsonl"))

@@ -19,7 +19,6 @@ from marathon.errors import TaskInvalid, WrongUsage
 from marathon.process.tree import command_of, end, find_by_environ, look
 from marathon.store.base import Lease, Store
 from marathon.store.lock import Held, TaskLock
-from marathon.store.restart import archive, archive_names
 from marathon.store.task import Task
 
 if TYPE_CHECKING:
@@ -140,7 +139,7 @@ def restart(marathon: Marathon) -> None:
         return
     now = marathon.clock()
     record = RestartBegun(
-        files=archive_names(marathon.task, marathon.course.outputs(life), now),
+        files=marathon.task.archive_names(marathon.course.outputs(life), now),
         heading=f"Restart · run {life.run + 1} · {now.strftime('%Y-%m-%d %H:%M:%S')} UTC",
         text=text,
     )
@@ -152,7 +151,7 @@ def restart(marathon: Marathon) -> None:
 
 def _complete_restart(marathon: Marathon, record: RestartBegun) -> None:
     task, now = marathon.task, marathon.clock()
-    archive(task, record.files)
+    task.archive(record.files)
     task.append_human(HumanNote(record.heading, record.text))
     started = marathon.course.restart(marathon.life)
     try:

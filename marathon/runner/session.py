@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from marathon.agents.base import Host, Outcome
@@ -22,7 +23,7 @@ from marathon.errors import TaskInvalid
 from marathon.git.changes import UNKNOWN, Changes, changes_since
 from marathon.process.supervisor import run
 from marathon.runner.session_inputs import briefing, channel_fields, environment
-from marathon.store.files import write_new
+from marathon.store.files import write_atomic
 
 if TYPE_CHECKING:
     from marathon.runner.marathon import Marathon
@@ -68,7 +69,7 @@ def run_session(marathon: Marathon, step: RunSession) -> None:
     update_state(marathon, phase.id, iteration, forget=forget, state="running", note=None)
     prompt = task.runs.session_path(life.run, "prompts", iteration, "md")
     text = build_prompt(briefing(marathon, step, iteration, human, bool(human_mark.size)))
-    write_new(prompt, text.encode("utf-8", "replace"))
+    write_atomic(Path(prompt), text.encode("utf-8", "replace"), durable=False)
     for _, warning in step.warnings:
         marathon.tell(warning, "warning")
     for guidance in step.guidance:

@@ -1,1 +1,1 @@
-"""The one owner of files: nobody else opens, writes or renames anything of a task."""
+"""The one owner of files: no other room opens, writes or renames anything of a task."""

@@ -7,14 +7,13 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 from marathon.errors import WrongUsage
-from marathon.store.files import disk_errors, make_private_directory, read_regular, write_atomic
+from marathon.store.files import disk_errors, make_private_directory, opened, read_regular, write_atomic
 
 MAX_BYTES = 4 * 1024 * 1024
 STALE_AFTER = 24 * 3600.0
@@ -32,7 +31,7 @@ _Lenient = WrapValidator(_or_none)
 
 
 class _Fields(BaseModel):
-    """The fields the runner acts on. One that makes no sense counts as empty; all others are kept as they are."""
+    """The fields the runner acts on. A field that makes no sense counts as empty. Other fields are kept as they are."""
 
     model_config = ConfigDict(strict=True, extra="allow", defer_build=True)
 
@@ -47,7 +46,7 @@ class _Fields(BaseModel):
 
 
 class AgentChannel:
-    """One runner's file. While an agent lives, only its side writes; otherwise only the runner."""
+    """One runner's file. While an agent lives, only its side writes; otherwise only the runner writes."""
 
     def __init__(self, folder: Path, runner: str) -> None:
         if not _RUNNER_ID.fullmatch(runner):
@@ -56,7 +55,7 @@ class AgentChannel:
         self.path = folder / f"{runner}.json"
 
     def read(self) -> dict[str, Any]:
-        """What is in the file; one that cannot be read counts as empty."""
+        """What is in the file. A file that cannot be read counts as empty."""
         try:
             fields = _Fields.model_validate(json.loads(read_regular(self.path, MAX_BYTES) or b"{}"))
         except (OSError, ValueError, RecursionError):
@@ -65,11 +64,13 @@ class AgentChannel:
 
     def write(self, fields: dict[str, Any]) -> None:
         make_private_directory(self.folder)
-        write_atomic(self.path, _bytes(fields), durable=False)
+        write_atomic(self.path, json.dumps(fields).encode() + b"\n", durable=False)
 
     def update(self, **fields: Any) -> None:
         """Change some fields and keep the rest, one writer at a time."""
-        with _locked(self.folder):
+        make_private_directory(self.folder)
+        with opened(self.folder, os.O_RDONLY) as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
             self.write({**self.read(), **fields})
 
     def remove(self) -> None:
@@ -77,34 +78,19 @@ class AgentChannel:
             self.path.unlink(missing_ok=True)
 
 
-def _bytes(fields: dict[str, Any]) -> bytes:
-    return json.dumps(fields).encode() + b"\n"
+def channel_of(folder: Path, runner: str) -> AgentChannel | None:
+    """The channel of an earlier runner, by the id that a file gives. None if that is not an id."""
+    return AgentChannel(folder, runner) if _RUNNER_ID.fullmatch(runner) else None
 
 
 def sweep(folder: Path, now: float) -> None:
-    """Remove the files of runners that died long ago. A younger one may still be read by the task's next runner."""
+    """Remove the files of runners that died long ago. The task's next runner may still read a younger file."""
     import psutil
 
     with contextlib.suppress(OSError):
         for path in folder.glob("*.json"):
-            if now - path.stat().st_mtime < STALE_AFTER or not _RUNNER_ID.fullmatch(path.stem):
+            channel = channel_of(folder, path.stem)
+            if channel is None or now - path.stat().st_mtime < STALE_AFTER:
                 continue
-            pid = AgentChannel(folder, path.stem).read().get("pid")
-            if pid is None or not psutil.pid_exists(pid):
+            if not psutil.pid_exists(channel.read().get("pid") or -1):
                 path.unlink(missing_ok=True)
-
-
-def channel_of(folder: Path, runner: str) -> AgentChannel | None:
-    """The channel of an earlier runner, by the id that a file gives; None if it is no id."""
-    return AgentChannel(folder, runner) if _RUNNER_ID.fullmatch(runner) else None
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    make_private_directory(folder)
-    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(fd)

@@ -1,4 +1,4 @@
-"""What the runner needs from wherever a task's records and messages are kept. Files are the first implementation."""
+"""What the runner needs from the place where a task's records and messages are kept. Files are the first such place."""
 
 from __future__ import annotations
 
@@ -24,18 +24,16 @@ class Store(Protocol):
         """Take the task. TaskBusy names the runner that has it."""
 
     def replay(self) -> list[Record]:
-        """Every record, oldest first."""
+        """Every record, oldest first. Called once, before the first append."""
 
     def append(self, record: Record) -> Record:
-        """Number, stamp and store a record. It is durable when this returns."""
+        """Number, stamp and store a record. The record is durable when this returns."""
 
     def messages(self) -> list[Message]:
         """What other shells have sent, oldest first."""
 
     def put(self, kind: Kind, **fields: Any) -> str:
-        """Store a message durably. Returns its id."""
+        """Store a message durably and return its id."""
 
     def remove(self, message_id: str) -> None:
         """Forget a message, once a record holds what it said."""
-
-    def close(self) -> None: ...

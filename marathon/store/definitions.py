@@ -1,4 +1,4 @@
-"""Finds workflow definitions. By key, the project's win over the user's, and those over the built-in ones."""
+"""Finds workflow definitions. The project's win over the user's, and the user's over the built-in ones, by key."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def load_workflows(project: Path) -> Library:
         "project": project / ".marathon" / "workflows",
     }
     for source, folder in places.items():
-        for file in sorted(folder.glob("*/workflow.toml")) if folder.is_dir() else ():
+        for file in sorted(folder.glob("*/workflow.toml")):
             key = file.parent.name
             sources[key] = source
             found.pop(key, None)
             refused.pop(key, None)
             try:
-                found[key] = parse_workflow(key, _with_briefs(_read(file, folder), file.parent))
+                found[key] = parse_workflow(key, _read(file, folder))
             except WorkflowInvalid as error:
                 refused[key] = f"{file}: {error}"
     good, bad = validate(found, refused)
@@ -46,35 +46,28 @@ def load_workflows(project: Path) -> Library:
 
 
 def _read(file: Path, folder: Path) -> dict[str, Any]:
+    """The definition, with each brief that a phase keeps in a file of the workflow's own folder (brief_file)."""
     if not _lies_in(file, folder):
         raise WorkflowInvalid("it is a link out of the workflows folder")
     try:
         if file.stat().st_size > MAX_BYTES:
             raise WorkflowInvalid("it is too large")
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        raw = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise WorkflowInvalid(str(error).splitlines()[0][:200]) from error
+    for phase in raw["phases"] if isinstance(raw.get("phases"), list) else ():
+        if isinstance(phase, dict) and isinstance(phase.get("brief_file"), str):
+            phase["brief"] = _brief(phase.pop("brief_file"), file.parent)
+    return raw
 
 
-def _with_briefs(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The definition with the briefs that phases keep in files of the workflow's own folder (brief_file)."""
-    phases = raw.get("phases")
-    if not isinstance(phases, list):
-        return raw
-    return {**raw, "phases": [_with_brief(phase, folder) for phase in phases]}
-
-
-def _with_brief(phase: Any, folder: Path) -> Any:
-    if not isinstance(phase, dict) or not isinstance(phase.get("brief_file"), str):
-        return phase
-    name = phase["brief_file"]
+def _brief(name: str, folder: Path) -> str:
     if "\0" in name or not _lies_in(folder / name, folder):
         raise WorkflowInvalid(f"brief_file {name!r} lies outside of the workflow's folder")
     try:
-        brief = (folder / name).read_text(encoding="utf-8")
+        return (folder / name).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise WorkflowInvalid(f"brief_file {name!r} cannot be read") from error
-    return {**{key: value for key, value in phase.items() if key != "brief_file"}, "brief": brief}
 
 
 def _lies_in(file: Path, folder: Path) -> bool:

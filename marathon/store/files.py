@@ -1,4 +1,4 @@
-"""Writing so that a crash, a full disk or a power cut leaves the old file or the new one, never half of one."""
+"""Reads and writes files so that a crash, a full disk or a power cut leaves the old file or the new one, never half."""
 
 from __future__ import annotations
 
@@ -6,104 +6,81 @@ import contextlib
 import errno
 import os
 import stat
-from math import inf
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
-from types import TracebackType
 
 from marathon.errors import DiskFailed
 
 PRIVATE_FILE = 0o600
 PRIVATE_DIR = 0o700
 SHARED_FILE = 0o644
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
-class disk_errors:
+@contextlib.contextmanager
+def disk_errors(doing: str, path: Path | str) -> Iterator[None]:
     """Turns what the operating system says inside `with` into a sentence that names the file."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise DiskFailed(f"Could not {doing} {path}: {reason}. What was there before is intact.") from error
 
-    def __init__(self, doing: str, path: Path | str) -> None:
-        self._doing = doing
-        self._path = path
 
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if isinstance(error, OSError):
-            reason = error.strerror or str(error)
-            said = f"Could not {self._doing} {self._path}: {reason}. What was there before is intact."
-            raise DiskFailed(said) from error
+@contextlib.contextmanager
+def opened(path: Path | str, flags: int, mode: int = PRIVATE_FILE) -> Iterator[int]:
+    """A file descriptor for as long as the `with` lasts."""
+    fd = os.open(path, flags, mode)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def write_atomic(path: Path, data: bytes, *, mode: int = PRIVATE_FILE, durable: bool = True) -> None:
-    """Replace a file as a whole; its mode is kept, a new one's follows the umask.
+    """Replace a file as a whole. The file keeps its mode; the mode of a new file follows the umask.
 
-    Without `durable` a power cut may bring the old one back.
+    Without `durable` a power cut may bring the old file back.
     """
+    temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}.tmp")
     with disk_errors("write", path):
-        folder, name = os.path.split(path)
-        temporary = os.path.join(folder, f".{name}.{os.urandom(6).hex()}.tmp")
         kept = _mode_of(path)
-        fd = os.open(temporary, _NEW, mode if kept is None else 0)
         try:
-            try:
+            with opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode if kept is None else 0) as fd:
                 if kept is not None:
                     os.fchmod(fd, kept)
                 write_all(fd, data)
                 if durable:
                     os.fsync(fd)
-            finally:
-                os.close(fd)
             os.rename(temporary, path)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             raise
         if durable:
-            sync_directory(folder or ".")
-
-
-def write_new(path: Path | str, data: bytes) -> None:
-    """A file that nobody reads before it is complete; one that an interrupted try left is replaced."""
-    with disk_errors("write", path):
-        try:
-            fd = os.open(path, _NEW, PRIVATE_FILE)
-        except FileExistsError:
-            os.unlink(path)
-            fd = os.open(path, _NEW, PRIVATE_FILE)
-        try:
-            write_all(fd, data)
-        except OSError:
-            os.unlink(path)
-            raise
-        finally:
-            os.close(fd)
+            sync_directory(path.parent)
 
 
 def _mode_of(path: Path) -> int | None:
-    """The mode of a file that is to be replaced; a link's own means nothing."""
     try:
         found = os.lstat(path)
     except FileNotFoundError:
         return None
-    return stat.S_IMODE(found.st_mode) if stat.S_ISREG(found.st_mode) else None
+    return stat.S_IMODE(found.st_mode) if stat.S_ISREG(found.st_mode) else None  # the mode of a link means nothing
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Every byte, or an OSError: os.write alone may write less."""
+    """Write every byte. os.write alone may write fewer."""
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
 
 
 def append_durable(path: Path, data: bytes, *, mode: int) -> None:
-    """Add to the end of a file in one piece; on failure the file is cut back to what it was."""
+    """Add to the end of a file in one piece. If that fails, the file is cut back to what it was."""
     with disk_errors("append to", path):
         existed = path.exists()
-        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-        try:
+        with opened(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, mode) as fd:
             before = os.fstat(fd).st_size
             try:
                 write_all(fd, data)
@@ -111,61 +88,40 @@ def append_durable(path: Path, data: bytes, *, mode: int) -> None:
                 os.ftruncate(fd, before)
                 raise
             os.fsync(fd)
-        finally:
-            os.close(fd)
         if not existed:
             sync_directory(path.parent)
 
 
-def sync_directory(path: Path | str) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory durable."""
+    with opened(path, os.O_RDONLY | os.O_DIRECTORY) as fd:
         os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def make_private_directory(path: Path) -> None:
-    """The directory and its missing parents, for this user only."""
-    if os.path.isdir(path):
-        return
+    """Make the directory and its missing parents, for this user only."""
     with disk_errors("create", path):
-        for parent in [*reversed(path.parents), path]:
-            if not parent.exists():
-                with contextlib.suppress(FileExistsError):
-                    parent.mkdir(mode=PRIVATE_DIR)
-                    sync_directory(parent.parent)
-        if not path.is_dir():
-            raise NotADirectoryError(errno.ENOTDIR, "there is a file of that name", str(path))
+        for folder in reversed([path, *path.parents]):
+            if not folder.is_dir():
+                folder.mkdir(PRIVATE_DIR, exist_ok=True)
+                sync_directory(folder.parent)
 
 
-def read_regular(path: Path | str, limit: int | None = None) -> bytes | None:
-    """The bytes of a regular file that is not a symlink (at most limit + 1 of them), or None if there is no file."""
+def read_regular(path: Path | str, limit: int | None = None, offset: int = 0) -> bytes | None:
+    """The bytes of a regular file that is not a symlink, at most limit + 1 of them. None if there is no file."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with opened(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK) as fd:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+            with open(fd, "rb", closefd=False) as file:
+                file.seek(offset)
+                return file.read(-1 if limit is None else limit + 1)
     except FileNotFoundError:
         return None
-    try:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode):
-            raise IsADirectoryError(errno.EISDIR, "it is not a regular file", str(path))
-        return _read_all(fd, found.st_size, inf if limit is None else limit + 1)
-    finally:
-        os.close(fd)
-
-
-def _read_all(fd: int, expected: int, limit: float) -> bytes:
-    """To the end of the file, by its size at first: a buffer as large as the limit takes longer than the reading."""
-    data = os.read(fd, int(min(expected + 1, limit)))
-    if len(data) == expected:
-        return data
-    while len(data) < limit and (more := os.read(fd, int(min(max(expected, 65536), limit - len(data))))):
-        data += more
-    return data
 
 
 def mark_of(path: Path | str) -> str | None:
-    """What tells whether a file was written again: identity, size and time; None if there is none or it is empty."""
+    """A text that changes whenever the file is written: identity, size and time. None if it is missing or empty."""
     try:
         found = os.stat(path)
     except OSError:
@@ -173,3 +129,12 @@ def mark_of(path: Path | str) -> str | None:
     if not stat.S_ISREG(found.st_mode) or found.st_size == 0:
         return None
     return f"{found.st_ino}:{found.st_size}:{found.st_mtime_ns}"
+
+
+def unused_name(path: Path) -> Path:
+    """This path if nothing has it yet, else the first free one of path-2, path-3 and so on."""
+    number = count(2)
+    free = path
+    while os.path.lexists(free):
+        free = path.with_name(f"{path.name}-{next(number)}")
+    return free

@@ -1,4 +1,4 @@
-"""The inbox: messages from other shells to the runner, a file each, so that none overwrites another."""
+"""The inbox: messages from other shells to the runner, each in a file of its own."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import json
 import os
 import secrets
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import StrictBool
 from pydantic_core import from_json
@@ -17,13 +17,12 @@ from marathon.core.validation import read
 from marathon.store.files import make_private_directory, read_regular, write_atomic
 
 MAX_BYTES = 4 * 1024 * 1024
-CLOCK_GRAIN = 2 * 10**9
 Kind = Literal["steer", "verdict", "stop"]
 
 
 @dataclass(frozen=True)
 class Message:
-    """One message; `to` is the gate's token (verdict) or the runner's id (stop)."""
+    """One message. `to` is the gate's token (verdict) or the runner's id (stop)."""
 
     id: str
     kind: Kind
@@ -39,36 +38,15 @@ class Inbox:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def put(
-        self,
-        kind: Kind,
-        *,
-        text: str = "",
-        to: str = "",
-        choice: str = "",
-        phase: str | None = None,
-        now: bool = False,
-        later: bool = False,
-    ) -> str:
-        """Store a message durably and return its id; ids sort in the order of sending."""
+    def put(self, kind: Kind, **fields: Any) -> str:
+        """Store a message durably and return its id. Ids sort in the order of sending."""
         make_private_directory(self.folder)
-        name = f"{time.time_ns():020d}-{secrets.token_hex(4)}.json"
-        body = {"kind": kind, "text": text, "to": to, "choice": choice, "phase": phase, "now": now, "later": later}
-        write_atomic(self.folder / name, json.dumps(body).encode())
-        return name
-
-    def stamp(self) -> int:
-        """A number that changes whenever a message comes or goes; -1 where there is no inbox yet."""
-        try:
-            changed = os.stat(self.folder).st_mtime_ns
-        except FileNotFoundError:
-            return -1
-        # A file system's clock is coarse: the next message may get the same time, so a fresh time tells nothing yet.
-        now = time.time_ns()
-        return now if now - changed < CLOCK_GRAIN else changed
+        message = Message(f"{time.time_ns():020d}-{secrets.token_hex(4)}.json", kind, **fields)
+        write_atomic(self.folder / message.id, json.dumps(asdict(message)).encode())
+        return message.id
 
     def messages(self) -> list[Message]:
-        """All messages, the oldest first; files that are not messages are left alone."""
+        """All messages, the oldest first. Files that are not messages are left alone."""
         try:
             names = sorted(name for name in os.listdir(self.folder) if name.endswith(".json") and name[0] != ".")
         except FileNotFoundError:
@@ -80,7 +58,6 @@ class Inbox:
 
     def _read(self, name: str) -> Message | None:
         try:
-            name.encode()  # one with bytes that are no text cannot be recorded
             value = from_json(read_regular(self.folder / name, MAX_BYTES) or b"")
             return read(Message, {**value, "id": name})
         except (OSError, ValueError, TypeError):

@@ -1,8 +1,8 @@
-"""One runner per task: an flock that its holder's death frees by itself, with a note of who holds it."""
+"""One runner per task: an flock that the death of its holder frees, with a note of who holds it."""
 
 from __future__ import annotations
 
-import errno
+import contextlib
 import fcntl
 import json
 import os
@@ -11,14 +11,19 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from pydantic_core import from_json
+
 from marathon.core.text import duration, one_line
+from marathon.core.validation import read
 from marathon.errors import TaskBusy, TaskInvalid
-from marathon.store.files import PRIVATE_FILE, disk_errors, write_all
+from marathon.store.files import PRIVATE_FILE, disk_errors, opened, write_all
+
+_LOOK = os.O_RDONLY | os.O_NOFOLLOW
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds, or last held, the lock."""
+    """The runner that holds, or last held, the lock."""
 
     pid: int
     host: str
@@ -33,38 +38,8 @@ class Holder:
         return f"pid {self.pid} on {one_line(self.host, 60)}, for {age}"
 
 
-class TaskLock:
-    """Held from construction until release() or the end of every process that inherited its fd."""
-
-    def __init__(self, path: Path, task: Path, runner: str, resume: str = "", project: Path = Path()) -> None:
-        with disk_errors("open", path):
-            self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE)
-        try:
-            _lock_now(self.fd)
-        except OSError as error:
-            holder = _read(self.fd)  # only now: the note before was another one's
-            os.close(self.fd)
-            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-                raise TaskInvalid(
-                    f"{path}: this filesystem has no locks ({error.strerror}). Move the task to a local disk."
-                ) from error
-            raise Held(task, holder) from error
-        self.before = _read(self.fd)
-        us = Holder(
-            os.getpid(), socket.gethostname(), runner, time.time(), resume, str(project), str(path.resolve().parents[1])
-        )
-        note = json.dumps(asdict(us))
-        with disk_errors("write", path):
-            # In one piece and over the whole of the old one: whoever is killed here leaves a note that can be read.
-            write_all(self.fd, note.encode().ljust(os.fstat(self.fd).st_size))
-            os.ftruncate(self.fd, len(note))
-
-    def release(self) -> None:
-        os.close(self.fd)
-
-
 class Held(TaskBusy):
-    """Somebody else has the task."""
+    """Another runner has the task."""
 
     def __init__(self, task: Path, holder: Holder | None) -> None:
         who = f" ({holder})" if holder else ""
@@ -73,51 +48,63 @@ class Held(TaskBusy):
         self.holder = holder
 
 
-def _lock_now(fd: int) -> None:
-    """Lock or fail; a `status` that looks at the same moment holds a shared lock for microseconds only."""
-    for _ in range(25):
+class TaskLock:
+    """Held from construction until release() or the end of every process that inherited its fd."""
+
+    def __init__(self, path: Path, task: Path, runner: str, resume: str = "", project: Path = Path()) -> None:
+        with disk_errors("open", path):
+            self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, PRIVATE_FILE)
         try:
+            _lock_now(self.fd)
+        except OSError as error:
+            holder = _note(self.fd)
+            os.close(self.fd)
+            if isinstance(error, BlockingIOError | PermissionError):
+                raise Held(task, holder) from error
+            advice = "Move the task to a local disk."
+            raise TaskInvalid(f"{path}: this file system has no locks ({error.strerror}). {advice}") from error
+        self.before = _note(self.fd)
+        folder = str(path.resolve().parents[1])
+        us = Holder(os.getpid(), socket.gethostname(), runner, time.time(), resume, str(project), folder)
+        note = json.dumps(asdict(us)).encode()
+        with disk_errors("write", path):
+            # One write covers all of the old note, so a runner that is killed here leaves a note that can be read.
+            write_all(self.fd, note.ljust(os.fstat(self.fd).st_size))
+            os.ftruncate(self.fd, len(note))
+
+    def release(self) -> None:
+        os.close(self.fd)
+
+
+def _lock_now(fd: int) -> None:
+    """Lock, or fail within a moment. A `status` that looks just now holds a shared lock for microseconds."""
+    for _ in range(25):
+        with contextlib.suppress(BlockingIOError):
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(0.01)
-        else:
             return
+        time.sleep(0.01)
     fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def holder_of(path: Path) -> Holder | None:
-    """Who holds the lock now, without taking it; None if it is free."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return _read(fd) or Holder(0, "?", "", time.time())
-    else:
-        return None
-    finally:
-        os.close(fd)
+    """The runner that holds the lock now, found without taking the lock. None if the lock is free."""
+    with contextlib.suppress(OSError), opened(path, _LOOK) as fd:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return _note(fd) or Holder(0, "?", "", time.time())
+    return None
 
 
 def last_holder(path: Path) -> Holder | None:
-    """Who holds or last held the lock."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        return _read(fd)
-    finally:
-        os.close(fd)
+    """The runner that holds or last held the lock."""
+    with contextlib.suppress(OSError), opened(path, _LOOK) as fd:
+        return _note(fd)
+    return None
 
 
-def _read(fd: int) -> Holder | None:
+def _note(fd: int) -> Holder | None:
     try:
-        value = json.loads(os.pread(fd, 1 << 20, 0), parse_constant=int)  # no NaN
-        words = (str(value["host"]), str(value["runner"]))
-        more = (str(value.get(name, "")) for name in ("resume", "cwd", "task"))
-        return Holder(int(value["pid"]), *words, float(value["since"]), *more)
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError, OSError):
+        return read(Holder, from_json(os.pread(fd, 1 << 20, 0), allow_inf_nan=False))
+    except (ValueError, OSError):
         return None

@@ -1,19 +1,16 @@
-"""The runner's own records of each run: sessions, what was reviewed, how it ended. Only the lock's holder writes."""
+"""The runner's own files about each run: sessions, reviewed rounds, the report. Only the holder of the lock writes."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from marathon.errors import DiskFailed
 from marathon.store.events import last_activity
-from marathon.store.files import disk_errors, make_private_directory, write_atomic, write_new
+from marathon.store.files import disk_errors, make_private_directory, write_atomic
 
 
 class Runs:
@@ -23,77 +20,58 @@ class Runs:
         self._own = own
 
     def folder(self, run: int) -> Path:
-        return Path(f"{self._own}/runs/{run:03d}")
+        return self._own / "runs" / f"{run:03d}"
 
     def session_path(self, run: int, kind: str, iteration: int, suffix: str) -> str:
         """runs/001/KIND/001.SUFFIX"""
-        return f"{self._own}/runs/{run:03d}/{kind}/{iteration:03d}.{suffix}"
+        return str(self.folder(run) / kind / f"{iteration:03d}.{suffix}")
 
     def make_room(self, run: int, iteration: int, keep: int) -> None:
-        """The folders of a session's files. Of the logs only the last `keep` of a run stay; 0 keeps all."""
-        self._make_folder(run, "events")
-        self._make_folder(run, "prompts")
-        with contextlib.suppress(DiskFailed):  # what goes there is only for readers
-            self._make_folder(run, "iterations")
+        """Make the folders of a session's files. Only the last `keep` logs of a run stay; 0 keeps all of them."""
+        for kind in ("events", "prompts"):
+            make_private_directory(self.folder(run) / kind)
         if keep and iteration > keep:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(self.session_path(run, "events", iteration - keep, "jsonl"))
-
-    def _make_folder(self, run: int, kind: str) -> None:
-        folder = f"{self._own}/runs/{run:03d}/{kind}"
-        if not os.path.isdir(folder):
-            make_private_directory(Path(folder))
+            Path(self.session_path(run, "events", iteration - keep, "jsonl")).unlink(missing_ok=True)
 
     def worked(self, run: int, iteration: int, started: str) -> float:
-        """Seconds from the start of a session nobody saw the end of to the last thing it printed."""
-        try:
-            began = datetime.fromisoformat(started).timestamp()
-            log = self.session_path(run, "events", iteration, "jsonl")
-            written = os.stat(log).st_mtime
-            last = min(last_activity(log) or written, written)  # no event is later than its file
-        except (OSError, ValueError):
-            return 0.0
-        return max(0.0, last - began)
+        """Seconds from a session's start to the last sign of its agent, for a session whose end no one saw."""
+        last = last_activity(self.session_path(run, "events", iteration, "jsonl"))
+        return max(0.0, last - datetime.fromisoformat(started).timestamp())
 
     def write_iteration(self, facts: Mapping[str, Any]) -> None:
-        """What is known of a session, for whoever wants to read it; we go by the journal."""
-        # Not `indent`: that is several times as slow, and an agent is starting.
-        text = json.dumps(facts, separators=(",\n ", ": "), ensure_ascii=False)
-        write_new(self._iteration(facts), f"{text}\n".encode("utf-8", "replace"))
+        """What is known of a session. This file is for readers; the runner goes by the journal."""
+        path, text = self._iteration(facts), json.dumps(facts, indent=1, ensure_ascii=False)
+        make_private_directory(path.parent)
+        write_atomic(path, f"{text}\n".encode("utf-8", "replace"), durable=False)
 
     def unfiled(self, sessions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """Those at the end that have no file, or an empty one: their runner was killed before it was written."""
+        """The last sessions, as far as they have no file because their runner was killed before it wrote one."""
+        return list(takewhile(lambda facts: not self._iteration(facts).exists(), reversed(sessions)))[::-1]
 
-        def has_none(facts: Mapping[str, Any]) -> bool:
-            try:
-                return os.stat(self._iteration(facts)).st_size == 0
-            except OSError:
-                return True
-
-        return list(takewhile(has_none, reversed(sessions)))[::-1]
-
-    def _iteration(self, facts: Mapping[str, Any]) -> str:
-        return self.session_path(facts["run"], "iterations", facts["iteration"], "json")
+    def _iteration(self, facts: Mapping[str, Any]) -> Path:
+        return Path(self.session_path(facts["run"], "iterations", facts["iteration"], "json"))
 
     def write_report(self, run: int, text: str) -> None:
-        """summary.md of a run: what a human wants to know who was not there. A task that was removed stays so."""
+        """summary.md of a run, for a human who was not there. A task that was removed does not come back."""
         if self._own.is_dir():
             make_private_directory(self.folder(run))
             write_atomic(self.folder(run) / "summary.md", text.encode("utf-8", "replace"), durable=False)
 
     def write_summary(self, facts: dict[str, Any]) -> None:
-        """What `list` tells of a task at rest, good for exactly this journal."""
-        size = (self._own / "journal.jsonl").stat().st_size
-        write_atomic(self._own / "summary.json", json.dumps({**facts, "journal": size}).encode(), durable=False)
+        """What `list` tells of a task at rest. The size of the journal says for which journal this is true."""
+        facts = {**facts, "journal": self._journal_size()}
+        write_atomic(self._own / "summary.json", json.dumps(facts).encode(), durable=False)
 
     def summary(self) -> dict[str, Any] | None:
         """The summary, unless the journal has grown since."""
         try:
             facts = json.loads((self._own / "summary.json").read_bytes())
-            current = facts["journal"] == (self._own / "journal.jsonl").stat().st_size
+            return facts if facts["journal"] == self._journal_size() else None
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             return None
-        return facts if current else None
+
+    def _journal_size(self) -> int:
+        return (self._own / "journal.jsonl").stat().st_size
 
     def save_round(self, run: int, phase: str, number: int, output: Path) -> None:
         target = self.round_path(run, phase, number)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ from marathon.store.files import (
     mark_of,
     read_regular,
     sync_directory,
+    unused_name,
     write_atomic,
 )
 from marathon.store.inbox import Inbox
@@ -35,16 +35,17 @@ INSTRUCTIONS = "instructions.md"
 CHECKS = "checks.toml"
 REFLECT = "reflect.md"
 PLAN = "plan.md"
-LONGEST_TEXT = 1024 * 1024
 STATE = "STATE.json"
-SET_ASIDE = f"{STATE}.invalid-"
-_OURS = (f"{STATE}.", f".{STATE}.", ".nfs")  # set aside, being written, and on NFS: replaced but still held
 HUMAN = "human.md"
 OWN = ".marathon"
+SET_ASIDE = f"{STATE}.invalid-"
+LONGEST_TEXT = 1024 * 1024
+_OURS = (f"{STATE}.", f".{STATE}.", ".nfs")  # set aside, being written, and on NFS: replaced but still held
+_STAMP = "%Y%m%d-%H%M%S"
 
 
 class Task:
-    """The files of one task. Reading needs no lock; everything else is for the lock's holder."""
+    """The files of one task. Reading needs no lock. Everything else is for the holder of the lock."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -53,37 +54,35 @@ class Task:
         self.runs = Runs(self.own)
         self.journal_path = self.own / "journal.jsonl"
         self.lock_path = self.own / "lock"
-        # Joined once: these are looked at between any two sessions.
-        self._state, self._human = folder / STATE, folder / HUMAN
-        self._checks, self._instructions = folder / CHECKS, folder / INSTRUCTIONS
+        self._state = folder / STATE
+        self._human = folder / HUMAN
+        self._checks = folder / CHECKS
+        self._instructions = folder / INSTRUCTIONS
 
     @classmethod
     def open(cls, path: Path) -> Task:
-        """A task that can be worked on; TaskInvalid says what is wrong with it. Changes nothing."""
-        folder = _existing_directory(path)
-        task = cls(folder)
-        _check_instructions(folder / INSTRUCTIONS, path)
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.name.startswith(SET_ASIDE):
-                    continue  # a link may lie here, but nobody follows it
-                if entry.is_symlink() and (entry.name in (STATE, OWN, HUMAN) or _leads_out(folder, entry.path)):
-                    raise TaskInvalid(
-                        f"{path / entry.name} is a symlink out of the task directory. Replace it by a real file."
-                    )
-        if os.path.lexists(folder / CHECKS) and not (folder / CHECKS).is_file():
-            raise TaskInvalid(f"{path / CHECKS} is not a file. Replace it by one, or remove it.")
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise TaskInvalid(f"{path} cannot be written. Check its permissions: ls -ld {path}")
+        """A task that can be worked on. TaskInvalid says what is wrong with it. Changes nothing."""
+        task = cls(_existing_directory(path))
+        _check_instructions(task._instructions, path)
+        for entry in task.folder.iterdir():
+            if entry.name.startswith(SET_ASIDE):
+                continue  # this may be a link, but no one follows it
+            if entry.is_symlink() and (entry.name in (STATE, OWN, HUMAN) or _leads_out(task.folder, entry)):
+                raise TaskInvalid(
+                    f"{path / entry.name} is a symlink out of the task directory. Replace it by a real file."
+                )
+        if os.path.lexists(task._checks) and not task._checks.is_file():
+            raise TaskInvalid(f"{path / CHECKS} is not a file. Replace it by a file, or remove it.")
         if task.own.exists() and not task.own.is_dir():
-            raise TaskInvalid(f"{path / OWN} is not a directory. Move it aside: it is where the runner keeps its own.")
-        if task.own.exists() and not os.access(task.own, os.W_OK | os.X_OK):
-            raise TaskInvalid(f"{path / OWN} cannot be written. Check its permissions: ls -ld {path / OWN}")
+            raise TaskInvalid(f"{path / OWN} is not a directory. Move it aside: the runner needs this name.")
+        for folder, shown in ((task.folder, path), (task.own, path / OWN)):
+            if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
+                raise TaskInvalid(f"{shown} cannot be written. Check its permissions: ls -ld {shown}")
         return task
 
     @classmethod
     def look(cls, path: Path) -> Task:
-        """A task to be looked at: it has instructions or a state."""
+        """A task to be looked at. It has instructions, a state or a journal."""
         task = cls(_existing_directory(path))
         if not any((task.folder / name).exists() for name in (INSTRUCTIONS, STATE, OWN)):
             raise TaskInvalid(
@@ -92,15 +91,18 @@ class Task:
         return task
 
     def prepare(self) -> None:
-        """The runner's own folder, kept out of git."""
+        """Make the runner's own folder and keep it out of git."""
         make_private_directory(self.own)
         if not (self.own / ".gitignore").exists():
             write_atomic(self.own / ".gitignore", b"*\n")
 
+    def exists(self) -> bool:
+        return self.folder.is_dir()
+
     # STATE.json
 
     def read_state(self) -> TaskState | None:
-        """What STATE.json says, None if it is not there, StateInvalid if it cannot be trusted."""
+        """What STATE.json says. None if there is no file, StateInvalid if it cannot be trusted."""
         from marathon.core.state import MAX_BYTES, parse_state
 
         try:
@@ -118,33 +120,30 @@ class Task:
         write_atomic(self._state, state.to_bytes(), mode=SHARED_FILE)
 
     def set_state_aside(self, now: datetime) -> str | None:
-        """Keep an invalid STATE.json under a name of its own; returns that name, None if there is no file."""
+        """Keep an invalid STATE.json under a name of its own and return that name. None if there is no file."""
         if not os.path.lexists(self._state):
             return None
-        stamp = now.strftime("%Y%m%d-%H%M%S")
-        for number in range(1, 10_000):
-            name = f"{SET_ASIDE}{stamp}" + (f"-{number}" if number > 1 else "")
-            if not os.path.lexists(self.folder / name):
-                break
+        kept = unused_name(self.folder / f"{SET_ASIDE}{now.strftime(_STAMP)}")
         with disk_errors("set aside", self._state):
-            os.rename(self._state, self.folder / name)
+            os.rename(self._state, kept)
             sync_directory(self.folder)
-        return name
+        return kept.name
 
     def remove_leftovers(self) -> None:
-        """What a runner that was killed while it wrote STATE.json left beside it; only for the lock's holder."""
+        """Remove what a runner left that was killed while it wrote STATE.json. Only for the holder of the lock."""
         for path in self.folder.glob(f".{STATE}.{'[0-9a-f]' * 12}.tmp"):
             path.unlink(missing_ok=True)
 
     # The agent's artifacts
 
     def output_mark(self, name: str | None) -> str | None:
-        """The mark of an output file; a link out of the task directory does not count as one."""
-        path = os.path.join(self.folder, name or "")
-        return None if name is None or _leads_out(self.folder, path) else mark_of(path)
+        """The mark of an output file. A link out of the task directory is not an output."""
+        if name is None or _leads_out(self.folder, self.folder / name):
+            return None
+        return mark_of(self.folder / name)
 
     def artifacts(self) -> set[str]:
-        """The names of what lies in the task directory, the runner's own and STATE.json aside."""
+        """The names in the task directory, without STATE.json and what the runner keeps there."""
         return {name for name in os.listdir(self.folder) if name not in (OWN, STATE) and not name.startswith(_OURS)}
 
     def plan_steps(self) -> tuple[int, int] | None:
@@ -153,7 +152,7 @@ class Task:
         return boxes(text) if text else None
 
     def reflection(self) -> str:
-        """The human's own words for looking back; empty if there are none."""
+        """The human's own words for looking back. Empty if there are none."""
         return self._text(REFLECT) or ""
 
     def criteria_texts(self) -> tuple[str | None, str]:
@@ -161,7 +160,7 @@ class Task:
         return self._text(CHECKS), self._text(INSTRUCTIONS) or ""
 
     def criteria_marks(self) -> tuple[str | None, ...]:
-        """Change whenever one of the two does."""
+        """Change whenever one of these two files is written."""
         return mark_of(self._checks), mark_of(self._instructions)
 
     @property
@@ -169,12 +168,36 @@ class Task:
         """The file in which a human says what has to be true in the end."""
         return CHECKS if self._checks.is_file() else INSTRUCTIONS
 
+    def save_round(self, run: int, phase: str, number: int, output: str | None) -> None:
+        """Keep what a human is about to review, so that the next round can be compared with it."""
+        if output and self.output_mark(output):
+            self.runs.save_round(run, phase, number, self.folder / output)
+
+    def archive_names(self, outputs: Iterable[str], now: datetime) -> list[tuple[str, str]]:
+        """(file, archive name) for each output that exists. All names have the same time, and none of them is taken."""
+        present = [Path(name) for name in dict.fromkeys(outputs) if os.path.lexists(self.folder / name)]
+        while True:
+            names = [(str(path), f"{path.stem}.{now.strftime(_STAMP)}{path.suffix}") for path in present]
+            if not any(os.path.lexists(self.folder / archived) for _, archived in names):
+                return names
+            now += timedelta(seconds=1)
+
+    def archive(self, files: Iterable[tuple[str, str]]) -> None:
+        """Move each file to its archive name. Files that an interrupted try has moved stay where they are."""
+        for name, archived in files:
+            source, target = self.folder / name, self.folder / archived
+            with disk_errors("archive", source):
+                if os.path.lexists(source) and not os.path.lexists(target):
+                    os.rename(source, target)
+        with disk_errors("archive files in", self.folder):
+            sync_directory(self.folder)
+
     def _text(self, name: str) -> str | None:
-        """A file of the task's as text; None if it is not there or leads elsewhere."""
-        path = os.path.join(self.folder, name)
-        if _leads_out(self.folder, path) or not os.path.isfile(path):
+        """The text of a file in the task. None if the file is not there or leads elsewhere."""
+        path = self.folder / name
+        if _leads_out(self.folder, path) or not path.is_file():
             return None
-        with disk_errors("read", path), open(path, "rb") as file:
+        with disk_errors("read", path), path.open("rb") as file:
             return file.read(LONGEST_TEXT).decode("utf-8", "replace")
 
     # human.md
@@ -184,15 +207,15 @@ class Task:
             return read_regular(self._human) or b""
 
     def new_from_human(self, delivered: HumanMark) -> tuple[str, HumanMark]:
-        """What human.md holds beyond what was delivered, and the mark that says all of it was."""
+        """What human.md holds beyond what was delivered, and the mark for all of human.md."""
         data = self.human_text()
         known = data[: delivered.size]
         if len(data) < delivered.size or (delivered.size and _digest(known) != delivered.digest):
-            known = b""  # edited by hand before the mark: better twice than never
+            known = b""  # someone edited the delivered part: better to deliver it twice than never
         return data[len(known) :].decode("utf-8", "replace"), HumanMark(size=len(data), digest=_digest(data))
 
     def append_human(self, note: HumanNote) -> None:
-        """Add what a human said, once: if it stands there already, under a heading with its time, nothing happens."""
+        """Add what a human said. The heading holds the time, so a note that is there already is not added again."""
         data = self.human_text()
         block = note.block.encode()
         if block in data:
@@ -200,17 +223,9 @@ class Task:
         before = f"{TITLE}\n\n".encode() if not data.strip() else (b"\n" if data.endswith(b"\n") else b"\n\n")
         append_durable(self._human, before + block, mode=SHARED_FILE)
 
-    def save_round(self, run: int, phase: str, number: int, output: str | None) -> None:
-        """Keep what a human is about to review, so that the next round can be compared with it."""
-        if output and self.output_mark(output):
-            self.runs.save_round(run, phase, number, self.folder / output)
-
-    def exists(self) -> bool:
-        return os.path.isdir(self.folder)
-
 
 def create_task(folder: Path, files: Iterable[tuple[str, bytes]]) -> None:
-    """A new task directory with these files; refuses one that is there."""
+    """Make a new task directory with these files. A directory that is there already is refused."""
     with disk_errors("create", folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir()
@@ -240,20 +255,20 @@ def _existing_directory(path: Path) -> Path:
 
 def _check_instructions(path: Path, shown: Path) -> None:
     advice = f"Write what is to be done into {shown / INSTRUCTIONS}."
+    if not path.exists():
+        raise TaskInvalid(f"{shown} has no {INSTRUCTIONS}. {advice}")
+    if not path.is_file():
+        raise TaskInvalid(f"{shown / INSTRUCTIONS} is not a file. {advice}")
     try:
-        if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
-            raise TaskInvalid(f"{shown / INSTRUCTIONS} is not a file. {advice}")
         text = path.read_bytes()
-    except FileNotFoundError:
-        raise TaskInvalid(f"{shown} has no {INSTRUCTIONS}. {advice}") from None
     except OSError as error:
         raise TaskInvalid(f"{shown / INSTRUCTIONS} cannot be read: {error.strerror}. {advice}") from error
     if not text.strip():
         raise TaskInvalid(f"{shown / INSTRUCTIONS} is empty. {advice}")
 
 
-def _leads_out(folder: Path, path: str) -> bool:
-    return os.path.islink(path) and not Path(os.path.realpath(path)).is_relative_to(folder)
+def _leads_out(folder: Path, path: Path) -> bool:
+    return path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(folder)
 
 
 def _digest(data: bytes) -> str:

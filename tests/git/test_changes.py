@@ -138,7 +138,7 @@ def test_an_artifact_too_large_to_compare_counts_as_changed(project: Path) -> No
     assert changes(project, lambda: work.touch()) == Changes(moved=True)
 
 
-def test_somebody_else_may_make_and_remove_files_meanwhile(project: Path) -> None:
+def test_someone_else_may_make_and_remove_files_meanwhile(project: Path) -> None:
     """As a build in another shell does; every try is a race, and one in a hundred hit the moment."""
     busy = "while :; do for n in 1 2 3 4; do mkdir d$n; : >d$n/f; : >g$n; : >task/h$n; done; rm -rf d* g* task/h*; done"
     other = subprocess.Popen(["sh", "-c", busy], cwd=project)

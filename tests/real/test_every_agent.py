@@ -19,9 +19,10 @@ from marathon.core.events import (
     ToolEnded,
     Used,
     encode,
+    usage_of,
 )
 from marathon.core.usage import Usage
-from marathon.store.events import follow, read_events, usage_in_log
+from marathon.store.events import follow, read_events
 from tests.real.model_server import Turn, Work, bash, by_phase
 from tests.real.real_world import RealWorld
 from tests.support.world import World, research
@@ -82,7 +83,7 @@ def test_the_log_tells_the_whole_session(ran: tuple[str, World]) -> None:
     facts = json.loads((world.task / ".marathon/runs/001/iterations/001.json").read_text())
     used = Usage(**facts["usage"]) if facts["usage"] else None
     assert end.usage == used
-    assert usage_in_log(log) == (used or Usage())
+    assert usage_of(follow(log)) == (used or Usage())
     if agent.startswith("pi"):
         _tells_of_tools_and_usage(between)
 

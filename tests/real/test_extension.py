@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from marathon.core.events import Notice, Text, ToolCalled, ToolEnded
+from marathon.core.events import Notice, Text, ToolCalled, ToolEnded, usage_of
 from marathon.core.usage import usage_in
-from marathon.store.events import usage_in_log
+from marathon.store.events import follow
 from marathon.store.inbox import Inbox
 from tests.real.desk import PROMPT, Desk
 from tests.real.install import PiInstall
@@ -144,7 +144,7 @@ def test_events_of_a_terminal_session_are_appended_to_the_log_the_runner_names(d
     assert (results["echo seen"].failed, results["exit 3"].failed) == (False, True)
     assert all(result.name == "bash" and 0 <= result.seconds < 30 for result in results.values())
     assert all(event.at > 1e9 for event in events)
-    assert usage_in_log(at.events) == usage_in(at.state()["usage"])
+    assert usage_of(follow(at.events)) == usage_in(at.state()["usage"])
     assert stat.S_IMODE(at.events.stat().st_mode) == 0o600
 
 
@@ -176,7 +176,7 @@ def test_compaction_does_not_end_the_session_and_its_cost_counts(desk: Callable[
     assert at.state()["usage"]["output"] == 4 * 40
     notices = [event.text for event in at.events_logged() if isinstance(event, Notice)]
     assert "pi compacts its context (overflow)" in notices
-    assert usage_in_log(at.events) == usage_in(at.state()["usage"])
+    assert usage_of(follow(at.events)) == usage_in(at.state()["usage"])
 
 
 def test_a_provider_that_refuses_ends_the_session_with_its_error(desk: Callable[..., Desk]) -> None:

@@ -8,7 +8,8 @@ from dataclasses import asdict
 
 import pytest
 
-from marathon.store.events import usage_in_log
+from marathon.core.events import usage_of
+from marathon.store.events import follow
 from tests.process.driver import Pty, until
 from tests.real.model_server import Turn, Work, ask, bash, by_phase, coding_agent, wait
 from tests.real.real_world import RealWorld
@@ -47,7 +48,7 @@ def test_research_gate_plan_gate_with_feedback_implement_in_chunks_done(real: Re
     assert all(one["turns"] == 3 and one["toolCalls"] == 2 and one["cost"] > 0 and one["model"] for one in usage)
     status = json.loads(real.cli("status", "task", "--json").stdout)
     assert status["usage"]["cost"] == pytest.approx(sum(one["cost"] for one in usage))
-    logged = [usage_in_log(path) for path in sorted((real.task / ".marathon/runs/001/events").iterdir())]
+    logged = [usage_of(follow(path)) for path in sorted((real.task / ".marathon/runs/001/events").iterdir())]
     assert [asdict(one) for one in logged] == usage
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import psutil
 import pytest
 
 from marathon.errors import DiskFailed
@@ -15,8 +16,8 @@ from marathon.store.files import (
     mark_of,
     read_regular,
     sync_directory,
+    unused_name,
     write_atomic,
-    write_new,
 )
 from tests.store.tools import calls_of, full_after, mode_of, umask
 from tests.support.mortal import Killed, Life, living
@@ -113,24 +114,6 @@ def test_killed_at_any_change_the_file_is_the_old_or_the_new_one(tmp_path: Path)
     assert path.read_bytes() == b"new"
 
 
-def test_a_new_file_takes_the_place_of_one_that_was_left_half(tmp_path: Path) -> None:
-    path, elsewhere = tmp_path / "file", tmp_path / "elsewhere"
-    elsewhere.write_bytes(b"mine")
-    for left in (lambda: None, lambda: path.write_bytes(b"half"), lambda: path.symlink_to(elsewhere)):
-        path.unlink(missing_ok=True)
-        left()
-        write_new(path, b"whole")
-        assert (path.read_bytes(), path.is_symlink(), mode_of(path)) == (b"whole", False, 0o600)
-    assert elsewhere.read_bytes() == b"mine"
-
-
-def test_a_full_disk_is_said_of_a_new_file(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    with full_after(2), pytest.raises(DiskFailed, match="file"):
-        write_new(path, b"whole")
-    assert not path.exists()
-
-
 def test_appending_adds_and_a_short_write_is_cut_back(tmp_path: Path) -> None:
     path = tmp_path / "file"
     append_durable(path, b"one\n", mode=SHARED_FILE)
@@ -175,11 +158,11 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(path)
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")  # reading one with no writer would wait for ever
-    opened = os.listdir("/proc/self/fd")
+    opened = psutil.Process().num_fds()
     for name in ("link", "folder", "pipe"):
         with pytest.raises(OSError, match=name):
             read_regular(tmp_path / name)
-    assert os.listdir("/proc/self/fd") == opened
+    assert psutil.Process().num_fds() == opened
 
 
 def test_a_mark_tells_whether_a_file_was_written_again(tmp_path: Path) -> None:
@@ -197,6 +180,21 @@ def test_a_mark_tells_whether_a_file_was_written_again(tmp_path: Path) -> None:
     write_atomic(path, b"another")
     assert mark_of(path) != second
     assert mark_of(tmp_path) is None
+
+
+def test_a_name_that_is_taken_gets_a_number(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    for number in (1, 2, 3):
+        free = unused_name(path)
+        assert free.name == ("file" if number == 1 else f"file-{number}")
+        free.symlink_to("nowhere")
+
+
+def test_a_file_is_read_from_an_offset(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"12345")
+    assert read_regular(tmp_path / "file", offset=2) == b"345"
+    assert read_regular(tmp_path / "file", 0, 4) == b"5"
+    assert read_regular(tmp_path / "file", 9, 5) == b""
 
 
 def test_a_directory_can_be_flushed(tmp_path: Path) -> None:

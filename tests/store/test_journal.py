@@ -11,7 +11,9 @@ import pytest
 
 from marathon.core.records import Answer, Begun, Gate, Record, Remark, SteerTaken, Torn
 from marathon.errors import DiskFailed, TaskInvalid
-from marathon.store.journal import Journal, read_journal
+from marathon.store.file_store import FileStore
+from marathon.store.journal import read_journal
+from marathon.store.task import Task
 from tests.store.tools import calls_of, full_after, mode_of, umask
 
 WRITTEN: list[Record] = [
@@ -22,23 +24,31 @@ WRITTEN: list[Record] = [
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    path = tmp_path / "journal.jsonl"
-    append(path, *WRITTEN)
-    return path
+def empty(tmp_path: Path) -> Path:
+    """Where the journal of a new task will be."""
+    task = Task(tmp_path)
+    task.prepare()
+    return task.journal_path
+
+
+@pytest.fixture
+def path(empty: Path) -> Path:
+    append(empty, *WRITTEN)
+    return empty
 
 
 def clock() -> datetime:
     return datetime(2026, 2, 2, 14, 30, tzinfo=UTC)
 
 
+def store_of(path: Path) -> FileStore:
+    return FileStore(Task(path.parent.parent), clock)
+
+
 def append(path: Path, *records: Record) -> list[Record]:
     """What a runner that starts now replays, with these records added."""
-    journal = Journal(path, clock)
-    try:
-        return [*journal.replay(), *(journal.append(record) for record in records)]
-    finally:
-        journal.close()
+    store = store_of(path)
+    return [*store.replay(), *(store.append(record) for record in records)]
 
 
 def told(records: list[Record]) -> list[str]:
@@ -60,25 +70,22 @@ def test_no_file_is_an_empty_journal_and_reading_makes_none(tmp_path: Path) -> N
 
 
 def test_a_record_is_on_disk_before_anything_follows(path: Path) -> None:
-    journal = Journal(path, clock)
-    journal.replay()
-    assert calls_of(lambda: journal.append(Remark(text="x"))) == ["write", "fsync"]
-    journal.close()
+    store = store_of(path)
+    store.replay()
+    assert calls_of(lambda: store.append(Remark(text="x"))) == ["write", "fsync", "close"]
 
 
-def test_a_sync_that_fails_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "pipe"
-    os.mkfifo(path)  # can be written, but not synced
-    journal = Journal(path, clock)
-    with pytest.raises(DiskFailed, match=str(path)):
-        journal.append(Remark(text="x"))
-    journal.close()
+def test_a_sync_that_fails_is_told(empty: Path) -> None:
+    os.mkfifo(empty)  # can be written, but not synced
+    with pytest.raises(DiskFailed, match=str(empty)):
+        store_of(empty).append(Remark(text="x"))
 
 
-def test_a_new_journal_is_private_and_its_name_is_flushed(tmp_path: Path) -> None:
+def test_a_new_journal_is_private_and_its_name_is_flushed(empty: Path) -> None:
     with umask(0):
-        assert "fsync" in calls_of(lambda: Journal(tmp_path / "new", clock).close())
-    assert mode_of(tmp_path / "new") == 0o600
+        written = calls_of(lambda: append(empty, Remark(text="x")))
+    assert written == ["write", "fsync", "close", "fsync", "close"]
+    assert mode_of(empty) == 0o600
 
 
 def test_wherever_the_last_line_was_cut_it_never_counts(path: Path) -> None:
@@ -111,7 +118,7 @@ def test_a_runner_killed_while_it_closes_a_torn_line_loses_nothing_more(path: Pa
         assert told(seen)[:2] == ["begun", "gate_opened"]
         assert told(seen)[-1] == "next"
         assert append(path) == seen
-        # Whoever writes now writes on after the same history.
+        # The next runner writes on after the same history.
         assert told(append(path, Remark(text="after"))) == [*told(seen), "after"]
 
 
@@ -139,24 +146,22 @@ def test_an_old_torn_line_that_was_closed_stays_passed_over(path: Path) -> None:
 
 def test_a_short_write_is_cut_back_and_the_next_one_starts_a_fresh_line(path: Path) -> None:
     before = path.read_bytes()
-    journal = Journal(path, clock)
-    journal.replay()
+    store = store_of(path)
+    store.replay()
     with full_after(len(before) + 20), pytest.raises(DiskFailed) as failed:
-        journal.append(SteerTaken(id="1", text="does not fit"))
+        store.append(SteerTaken(id="1", text="does not fit"))
     assert str(path) in str(failed.value)
     assert path.read_bytes() == before
-    assert journal.append(SteerTaken(id="1", text="fits")).n == 4
-    journal.close()
+    assert store.append(SteerTaken(id="1", text="fits")).n == 4
     assert len(read_journal(path)) == 4
 
 
-def test_a_symlink_is_no_journal(tmp_path: Path, path: Path) -> None:
-    link = tmp_path / "link"
-    link.symlink_to(path)
+def test_a_symlink_is_no_journal(path: Path) -> None:
+    path.symlink_to(path.rename(path.with_name("elsewhere")))
     for use in (read_journal, append):
         with pytest.raises(DiskFailed) as refused:
-            use(link)
-        assert str(link) in str(refused.value)
+            use(path)
+        assert str(path) in str(refused.value)
 
 
 def test_a_very_long_record_comes_back(path: Path) -> None:

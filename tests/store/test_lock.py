@@ -1,4 +1,4 @@
-"""One runner per task: whoever comes second is told who has it, and the holder's death frees it by itself."""
+"""One runner per task: the second one is told who has the task, and the death of the holder frees it."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def test_of_fifty_at_once_exactly_one_gets_it_and_the_others_name_it(tmp_path: P
             (done / str(number)).write_text(str(held.holder and held.holder.pid))
         else:
             (done / f"winner-{number}").write_text(str(os.getpid()))
-            until(lambda: len(os.listdir(done)) == 50, "everybody has tried")
+            until(lambda: len(os.listdir(done)) == 50, "all have tried")
 
     all_at_once(50, compete)
     (winner,) = done.glob("winner-*")
     named = {other.read_text() for other in done.iterdir()}
-    assert named - {"None"} == {winner.read_text()}  # one that looked before the note was written can name nobody
+    assert named - {"None"} == {winner.read_text()}  # one that looked before the note was written can name no one
 
 
 def test_a_killed_holder_leaves_no_stale_lock(path: Path, holder: Other) -> None:
@@ -150,7 +150,7 @@ def test_a_shorter_note_leaves_nothing_of_a_longer_one(path: Path) -> None:
 
 
 @pytest.mark.parametrize("note", [b"", b"{", b"[]", b"null", b'{"pid": "x"}', b"\xff", b"9" * 5000])
-def test_a_note_that_nobody_can_read_does_not_matter(path: Path, note: bytes) -> None:
+def test_a_note_that_no_one_can_read_does_not_matter(path: Path, note: bytes) -> None:
     path.write_bytes(note)
     assert last_holder(path) is None
     lock = TaskLock(path, TASK, "mine")

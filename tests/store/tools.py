@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-_WATCHED = {os.write, os.fsync, os.fdatasync, os.rename, os.link, os.unlink, os.ftruncate, os.close}
+_WATCHED = {os.write, os.fsync, os.rename, os.link, os.unlink, os.ftruncate, os.close}
 
 
 def mode_of(path: Path) -> int:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from marathon.store.restart import archive, archive_names
 from marathon.store.task import Task
 from tests.store.tools import calls_of
 from tests.support.mortal import Killed, Life, living
@@ -34,8 +33,8 @@ def contents(task: Task) -> dict[str, str]:
 
 
 def restart(task: Task) -> list[tuple[str, str]]:
-    files = archive_names(task, OUTPUTS, NOW)
-    archive(task, files)
+    files = task.archive_names(OUTPUTS, NOW)
+    task.archive(files)
     return files
 
 
@@ -55,7 +54,7 @@ def test_only_what_is_there_moves(task: Task) -> None:
         ("research.md", "research.20260202-143059.md"),
         ("result.md", "result.20260202-143059.md"),
     ]
-    assert archive_names(task, OUTPUTS, NOW) == []
+    assert task.archive_names(OUTPUTS, NOW) == []
 
 
 def test_twice_within_a_second_makes_two_sets(task: Task) -> None:
@@ -73,18 +72,18 @@ def test_twice_within_a_second_makes_two_sets(task: Task) -> None:
 
 
 def test_a_name_in_use_moves_the_whole_set_on(task: Task) -> None:
-    (task.folder / "plan.20260202-143059.md").write_text("somebody's\n")
+    (task.folder / "plan.20260202-143059.md").write_text("someone's\n")
     (task.folder / "result.20260202-143100.md").symlink_to("nowhere")
     assert {archived[-9:-3] for _, archived in restart(task)} == {"143101"}
-    assert (task.folder / "plan.20260202-143059.md").read_text() == "somebody's\n"
+    assert (task.folder / "plan.20260202-143059.md").read_text() == "someone's\n"
 
 
 def test_a_file_that_appears_under_the_archive_s_name_is_not_overwritten(task: Task) -> None:
-    files = archive_names(task, OUTPUTS, NOW)
-    (task.folder / "plan.20260202-143059.md").write_text("somebody's\n")
-    archive(task, files)
+    files = task.archive_names(OUTPUTS, NOW)
+    (task.folder / "plan.20260202-143059.md").write_text("someone's\n")
+    task.archive(files)
     found = contents(task)
-    assert found["plan.20260202-143059.md"] == "somebody's\n"
+    assert found["plan.20260202-143059.md"] == "someone's\n"
     assert found["plan.md"] == "plan.md 1\n"
     assert found["result.20260202-143059.md"] == "result.md 1\n"
 
@@ -96,23 +95,23 @@ def test_killed_anywhere_the_rerun_completes_the_set(tmp_path: Path) -> None:
         folder.mkdir()
         write(folder, "1")
         task = Task(folder)
-        files = archive_names(task, OUTPUTS, NOW)
+        files = task.archive_names(OUTPUTS, NOW)
         try:
             with living(Life(folder, changes)):
-                archive(task, files)
+                task.archive(files)
         except Killed:
             kills += 1
             # Whatever moved already, every version is still there, once.
             assert set(contents(task).values()) == {f"{name} 1\n" for name in OUTPUTS}
-            archive(task, files)
+            task.archive(files)
         assert contents(task) == {archived: f"{name} 1\n" for name, archived in files}
-    assert kills == 2 * len(OUTPUTS)  # a link and an unlink each
+    assert kills == len(OUTPUTS)
 
 
 def test_a_rerun_after_new_work_leaves_the_new_work_alone(task: Task) -> None:
     files = restart(task)
     write(task.folder, "2")
-    archive(task, files)
+    task.archive(files)
     found = contents(task)
     assert found["plan.md"] == "plan.md 2\n"
     assert found["plan.20260202-143059.md"] == "plan.md 1\n"
