@@ -18,7 +18,7 @@ from marathon.core.text import clean, one_line
 from marathon.errors import TaskInvalid, WrongUsage
 from marathon.process.tree import command_of, end, find_by_environ, look
 from marathon.store.base import Lease, Store
-from marathon.store.lock import Held, TaskLock
+from marathon.store.lock import Held
 from marathon.store.task import Task
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ def take(store: Store, options: RunOptions, runner: str, project: Path, emit: Si
         if held.holder is None or look(held.holder.pid) is not None or not _end_strays(held.holder.runner, emit):
             raise
         return store.lease(options.shown, runner, options.resume, project)
-    if isinstance(lease, TaskLock) and lease.before is not None:
-        _end_strays(lease.before.runner, emit)
+    _end_strays(lease.previous_runner, emit)
     return lease
 
 

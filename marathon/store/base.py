@@ -16,6 +16,10 @@ class Lease(Protocol):
     def fd(self) -> int:
         """Inherited by the agent, so that the lease is held for as long as the agent lives."""
 
+    @property
+    def previous_runner(self) -> str:
+        """The id of the runner that had the task before; empty if none is known."""
+
     def release(self) -> None: ...
 
 

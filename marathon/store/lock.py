@@ -72,6 +72,10 @@ class TaskLock:
             write_all(self.fd, note.ljust(os.fstat(self.fd).st_size))
             os.ftruncate(self.fd, len(note))
 
+    @property
+    def previous_runner(self) -> str:
+        return self.before.runner if self.before else ""
+
     def release(self) -> None:
         os.close(self.fd)
 

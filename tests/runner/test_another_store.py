@@ -26,6 +26,7 @@ from tests.support.witness import Witness
 @dataclass
 class Held:
     fd: int = field(default_factory=lambda: os.open(os.devnull, os.O_RDONLY))
+    previous_runner: str = ""
 
     def release(self) -> None:
         os.close(self.fd)
@@ -56,9 +57,6 @@ class MemoryStore:
 
     def remove(self, message_id: str) -> None:
         self.waiting.pop(message_id, None)
-
-    def close(self) -> None:
-        pass
 
 
 @pytest.fixture
