@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
+from marathon.core.budgets import Usage
 from marathon.core.error_kind import is_blocking
 from marathon.core.events import Notice, Output, Sink, Ticked
 from marathon.core.life import Steer
 from marathon.core.records import Ending
 from marathon.core.text import one_line, says_complete
-from marathon.core.usage import Usage
 from marathon.errors import AgentUnavailable
 from marathon.process.child import Command, Exit, StartFailed
 from marathon.process.signals import Signals

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from marathon.core.breakers import Breakers
+from marathon.core.breakers import Streaks
+from marathon.core.budgets import Breakers
 from marathon.core.records import Checked, CheckResult, CriteriaFound
-from marathon.core.streaks import Streaks
 from marathon.core.text import clean, one_line
 
 _LONGEST_EVIDENCE = 2000

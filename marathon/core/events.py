@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar, Literal
 
+from marathon.core.budgets import Usage, usage_in
 from marathon.core.text import one_line
-from marathon.core.usage import Usage, usage_in
 
 VERSION = 1
 LONGEST_TEXT = 64 * 1024  # characters of one text in the log

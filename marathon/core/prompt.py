@@ -6,10 +6,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from marathon.core.courses.workflow import Phase
+from marathon.core.courses.workflow import DONE, Phase
 from marathon.core.criteria import Criterion
 from marathon.core.human_note import Reply, without_answer
-from marathon.core.names import DONE
 from marathon.core.text import quoted
 
 _JSON = json.JSONEncoder(ensure_ascii=False)

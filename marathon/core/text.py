@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 COMPLETE_MARK = "<loop-complete>"
 # CSI, OSC/DCS/APC/PM/SOS strings, and two-character escapes; _CONTROL removes what is left of a broken one.
@@ -35,6 +36,11 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60}m {whole % 60:02d}s"
     return f"{whole // 3600}h {whole % 3600 // 60:02d}m"
+
+
+def utc(moment: datetime) -> str:
+    """ISO-8601 in UTC with a Z, to the second."""
+    return moment.astimezone(UTC).isoformat(timespec="seconds").removesuffix("+00:00") + "Z"
 
 
 def seconds_in(text: str) -> float | None:

@@ -6,7 +6,7 @@ import functools
 import time
 from pathlib import Path
 
-from marathon.core.wait import Now
+from marathon.core.steps import Now
 
 
 def moment() -> Now:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from marathon.core.budgets import Usage
 from marathon.core.events import (
     START,
     Event,
@@ -25,7 +26,6 @@ from marathon.core.events import (
     encode,
     usage_of,
 )
-from marathon.core.usage import Usage
 from marathon.store.files import PRIVATE_DIR, PRIVATE_FILE, disk_errors, write_all
 
 _JOINED = 16 * 1024  # characters of text that are written at the latest

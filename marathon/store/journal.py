@@ -9,8 +9,8 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from marathon.core.names import utc
 from marathon.core.records import Record, Torn, parse_record
+from marathon.core.text import utc
 from marathon.errors import TaskInvalid
 from marathon.store.files import PRIVATE_FILE, disk_errors, read_regular, sync_directory, write_all
 

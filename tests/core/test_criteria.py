@@ -178,10 +178,10 @@ def test_code_quotations_and_comments_below_the_heading_are_no_criteria() -> Non
     assert read_criteria(None, text) == (Criterion(name="real"),)
 
 
-def test_the_template_has_no_criteria_and_the_demo_has_three() -> None:
+def test_the_template_has_no_criteria_and_the_demo_has_two() -> None:
     assert read_criteria(None, (ROOT / "task-template/instructions.md").read_text()) == ()
     demo = read_criteria(None, (ROOT / "marathon/demo_project/instructions.md").read_text())
-    assert [found.command for found in demo] == ["", "", "python3 -m unittest discover -s tests"]
+    assert [found.command for found in demo] == ["", "python3 -m unittest discover -s tests"]
 
 
 def test_both_sources_count_and_the_file_comes_first_and_stands() -> None:

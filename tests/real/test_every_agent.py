@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import pytest
 
+from marathon.core.budgets import Usage
 from marathon.core.events import (
     GateOpened,
     Logged,
@@ -20,7 +21,6 @@ from marathon.core.events import (
     Used,
     encode,
 )
-from marathon.core.usage import Usage
 from marathon.store.events import follow, read_events, usage_in_log
 from tests.real.model_server import Turn, Work, bash, by_phase
 from tests.real.real_world import RealWorld

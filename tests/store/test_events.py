@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from marathon.core.budgets import Usage
 from marathon.core.events import (
     GateOpened,
     Notice,
@@ -22,7 +23,6 @@ from marathon.core.events import (
     Used,
     encode,
 )
-from marathon.core.usage import Usage
 from marathon.errors import DiskFailed
 from marathon.store.events import EventLog, follow, has_output, last_activity, read_events, usage_in_log
 from tests.store.tools import mode_of

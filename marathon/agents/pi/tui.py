@@ -11,7 +11,7 @@ from marathon.agents.base import Host, Outcome, interruption, run_program
 from marathon.agents.pi.find import EXTENSION, check_login, find_pi
 from marathon.agents.pi.reading import LOGIN, pi_failure
 from marathon.agents.reading import failed_outcome
-from marathon.core.usage import Usage, usage_in
+from marathon.core.budgets import Usage, usage_in
 from marathon.process.child import Exit
 
 BEGIN = "The file above is your task for this session. Begin."

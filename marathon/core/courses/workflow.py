@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
@@ -13,9 +13,9 @@ from pydantic import AfterValidator, ConfigDict, Discriminator, Field, NonNegati
 from marathon.core.text import clean
 from marathon.core.validation import Invalid, must, read
 
+DONE = "done"  # the phase of a task that is complete
 MOST_PHASES = 500
 MOST_LEVELS = 100
-MOST_NAMES = 8  # of a circle, in a message
 _RESERVED_FILES = {"STATE.json", "instructions.md", "human.md"}
 
 
@@ -39,7 +39,7 @@ class Phase:
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
-    id: Annotated[Identifier, must(lambda value: value != "done", "'{}' is reserved")]
+    id: Annotated[Identifier, must(lambda value: value != DONE, "'{}' is reserved")]
     name: Name
     emoji: Shown = ""
     brief: Annotated[str, Field(min_length=1)]
@@ -125,68 +125,34 @@ def parse_workflow(key: str, raw: Mapping[str, Any]) -> Workflow:
 def validate(
     found: Definitions, refused: Mapping[str, str] | None = None
 ) -> tuple[dict[str, Workflow], dict[str, str]]:
-    """The workflows that can be used, and the refused ones with the reason.
-
-    A workflow is judged after those it refers to. What is never reached this way is in a circle or leads to one.
-    """
-    good: dict[str, Workflow] = {}
-    bad = dict(refused or {})
-    sizes: dict[str, tuple[int, int]] = {}
-    left = dict(found)
-    while left:
-        ready = [key for key in left if not any(other in left for other in _references(left[key]))]
-        for key in ready:
-            workflow = left.pop(key)
-            reason = _reason_against(workflow, good, bad, sizes)
-            if reason:
-                bad[key] = reason
-            else:
-                good[key] = workflow
-        if not ready:
-            circles = {key: way for key in left if (way := _way_back(key, left))}
-            bad |= {key: f"it refers to itself: {way}" for key, way in circles.items()}
-            left = {key: workflow for key, workflow in left.items() if key not in circles}
-    return good, bad
+    """The workflows that can be used, and the refused ones, each with the reason."""
+    refused = refused or {}
+    bad = dict(refused)
+    for key in found:
+        try:
+            if len(list(itertools.islice(_unfolded(found, refused, (key,)), MOST_PHASES + 1))) > MOST_PHASES:
+                bad[key] = f"it unfolds into more than {MOST_PHASES} phases"
+        except WorkflowInvalid as error:
+            bad[key] = str(error)
+    return {key: workflow for key, workflow in found.items() if key not in bad}, bad
 
 
-def _references(workflow: Workflow) -> list[str]:
-    return [entry.workflow for entry in workflow.phases if isinstance(entry, Reference)]
-
-
-def _reason_against(
-    workflow: Workflow, good: Definitions, bad: Mapping[str, str], sizes: dict[str, tuple[int, int]]
-) -> str:
-    """Why a workflow is refused, or nothing; then its size is noted: concrete phases and levels, all told."""
-    below = _references(workflow)
-    for other in below:
-        if other not in good:
-            return f"it refers to '{other}', which is " + ("refused" if other in bad else "not there")
-    phases = len(workflow.phases) - len(below) + sum(sizes[other][0] for other in below)
-    levels = 1 + max((sizes[other][1] for other in below), default=0)
-    if phases > MOST_PHASES:
-        return f"it unfolds into more than {MOST_PHASES} phases"
-    if levels > MOST_LEVELS:
-        return f"its references are more than {MOST_LEVELS} levels deep"
-    sizes[workflow.key] = phases, levels
-    return ""
-
-
-def _way_back(start: str, found: Definitions) -> str:
-    """The names on the shortest way from start back to start, or nothing."""
-    came_from: dict[str, str] = {}
-    ahead = [start]
-    for here in ahead:
-        for other in _references(found[here]):
-            if other in found and other not in came_from:
-                came_from[other] = here
-                ahead.append(other)
-    if start not in came_from:
-        return ""
-    way = [start, came_from[start]]
-    while way[-1] != start:
-        way.append(came_from[way[-1]])
-    names = way[::-1]
-    return " > ".join(names if len(names) <= MOST_NAMES else [*names[:MOST_NAMES], "…", start])
+def _unfolded(found: Definitions, refused: Mapping[str, str], path: tuple[str, ...]) -> Iterator[Phase]:
+    """Every phase below the last workflow of the path. WorkflowInvalid says why the first one cannot be used."""
+    for entry in found[path[-1]].phases:
+        if isinstance(entry, Phase):
+            yield entry
+            continue
+        key = entry.workflow
+        if key == path[0]:
+            raise WorkflowInvalid(f"it refers to itself: {' > '.join((*path, key))}")
+        if key in refused or key in path or (key not in found and len(path) > 1):
+            raise WorkflowInvalid(f"it refers to '{(*path, key)[1]}', which is refused")
+        if key not in found:
+            raise WorkflowInvalid(f"it refers to '{key}', which is not there")
+        if len(path) == MOST_LEVELS:
+            raise WorkflowInvalid(f"its references are more than {MOST_LEVELS} levels deep")
+        yield from _unfolded(found, refused, (*path, key))
 
 
 def enter(definitions: Definitions, key: str) -> Position:
