@@ -28,6 +28,7 @@ _REASONS = {
     "model_type": "it is not a table",
     "too_short": "it is empty",
     "string_too_short": "it is empty",
+    "string_too_long": "it is longer than {max_length} characters",
     "literal_error": "it is not {expected}",
     "greater_than_equal": "it is less than {ge}",
     "less_than_equal": "it is more than {le}",
