@@ -1,6 +1,7 @@
-"""Advice on instructions by their form alone, so the same in every language: what is there, and what could be added.
+"""Advice on instructions: which signs of a good task are there, and what could be added.
 
-It judges nothing and stops no one. Whether the words make sense is for the agent to rate, who reads them.
+The advice looks only at the form of a text, so it is the same in every language, and it never stops anyone. The agent
+rates whether the words make sense.
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ from dataclasses import dataclass
 from marathon.core.sections import CODE_SPAN, Block, blocks, is_placeholder
 from marathon.core.text import one_line
 
-# Each sign, and what to add where it is not seen.
+# Each sign, and what to add if it is missing.
 SIGNS = {
-    "goal": "say in a sentence or two what will be different when it is done",
+    "goal": "say in a sentence or two what will be different when the task is done",
     "place": "name the files or parts to work in, as `code` or as a path",
     "boundary": "say in a paragraph or section of its own what must stay as it is",
     "criterion": "list what must hold below `## Success Criteria`, or in checks.toml",
-    "command": "name a command that checks it, as `code`",
-    "end": "say last what must exist then, such as a file, or a command that passes",
+    "command": "name a command that checks the result, as `code`",
+    "end": "say last what must exist at the end, such as a file or a command that passes",
 }
 LONGEST = 200_000  # characters that are read
-_SENTENCE = 15  # columns; less is a word or two
+_SENTENCE = 15  # columns; anything shorter is only a word or two
 _SHELLS = ("", "sh", "bash", "zsh", "fish", "shell", "console")
 _PROGRAM = re.compile(r"(?:[\w.~-]*/)*[a-z0-9][\w.+-]*")
 _NOT_A_COMMAND = re.compile(r"[\w.:]+\(.*|\S+ [=:({<+*].*|[A-Z]+ .*", re.S)
@@ -35,19 +36,19 @@ Numbered = Sequence[tuple[int, Block]]  # the number of a block's section, and t
 
 @dataclass(frozen=True)
 class Advice:
-    """For each sign what was found ("" where nothing was), and what a template left in the text."""
+    """What was found for each sign ("" if nothing was), and the placeholders that are left in the text."""
 
     signs: dict[str, str]
     placeholders: tuple[str, ...]
 
     def lines(self) -> list[str]:
-        """A line for each sign, then the placeholders; as it is shown."""
+        """A line for each sign, then a line for each placeholder."""
         found = [f"  {'✓' if text else '+'} {sign:10} {text or SIGNS[sign]}" for sign, text in self.signs.items()]
         return [*found, *(f"  + still a placeholder: {each}" for each in self.placeholders)]
 
 
 def advise(instructions: str) -> Advice:
-    """What the form of a text shows: the same text gets the same advice, and so does its translation."""
+    """The signs in the form of a text. A text and its translation get the same advice."""
     found = list(blocks(instructions[:LONGEST]))
     sections = itertools.accumulate(block.kind == "heading" for block in found)
     numbered = list(zip(sections, found, strict=True))
@@ -55,8 +56,8 @@ def advise(instructions: str) -> Advice:
     prose = [(number, block) for number, block in texts if block.kind != "code" and block.text[-1] not in ":："]
     goal = next((each for each in prose if _is_sentence(each[1])), None)
     others = [each for each in prose if each != goal]
-    # The last list is the criteria. A boundary is what stands between the goal and that list, in a section of its own,
-    # or where there are no sections, in a paragraph of its own.
+    # The last list is the criteria. A boundary stands between the goal and that list, in its own section. In a text
+    # without sections it is a paragraph.
     divided = len({number for number, _ in texts}) > 1
     last_list = max((number for number, block in others if block.kind == "item"), default=len(found) + 1)
     criteria = [each for each in others if each[0] == last_list and each[1].kind == "item"]
@@ -78,12 +79,12 @@ def advise(instructions: str) -> Advice:
 
 
 def _is_sentence(block: Block) -> bool:
-    """Characters that are written without spaces say twice as much."""
+    """Whether a block says enough. Characters of scripts without spaces say twice as much."""
     return len(block.text) + sum(letter > "\u2e7f" for letter in block.text) >= _SENTENCE
 
 
 def _placeholders(numbered: Numbered, written: set[int]) -> Iterator[str]:
-    """Titles and words of the template, and its comments where nothing else was written below the heading."""
+    """The words of the template, and its comments if nothing else was written below the heading."""
     for number, block in numbered:
         beside_text = block.text.startswith("<!--") and number in written
         if (block.kind == "placeholder" or is_placeholder(block.text)) and not beside_text:
@@ -91,7 +92,7 @@ def _placeholders(numbered: Numbered, written: set[int]) -> Iterator[str]:
 
 
 def _commands(found: Numbered, *, alone: bool = False) -> Iterator[str]:
-    """Code that looks like something to run; with `alone`, a single word where a text begins with it counts too."""
+    """Code that looks like something to run. With `alone`, a single word at the start of a text counts too."""
     for _, block in found:
         if block.kind == "code" and block.language in _SHELLS and _is_command(block.text):
             yield block.text
@@ -108,7 +109,7 @@ def _is_command(code: str) -> bool:
 
 
 def _places(found: Numbered) -> Iterator[str]:
-    """Paths first, then other names of code."""
+    """Paths first, then other names in code."""
     texts = [block.text for _, block in found if block.kind != "code"]
     words = (word.strip(_EDGES).rstrip(".") for text in texts for word in text.split())
     yield from filter(_PATH.fullmatch, words)

@@ -11,17 +11,17 @@ from marathon.core.records import CriteriaFound, Gate, Record, WaitStarted
 
 @dataclass(frozen=True)
 class RunSession:
-    """Start the agent, and tell it what the runner found wrong last time."""
+    """Start the agent and tell it what was wrong after the last session."""
 
     phase: Phase
     guidance: tuple[str, ...] = ()
     reflect: bool = False
-    warnings: tuple[tuple[str, str], ...] = ()  # budgets nearly used up, each with its sentence
+    warnings: tuple[tuple[str, str], ...] = ()  # budgets that are nearly used up, each with its sentence
 
 
 @dataclass(frozen=True)
 class Wait:
-    """Let time pass before the next session; `started` once the deadline stands in the journal."""
+    """Let time pass before the next session. `started` is set once the deadline is in the journal."""
 
     kind: Literal["agent", "retry"]
     seconds: float
@@ -38,14 +38,14 @@ class Note:
 
 @dataclass(frozen=True)
 class Verify:
-    """Completion was proposed: find out whether every criterion is met."""
+    """The agent proposed completion. Find out whether every criterion is met."""
 
     criteria: CriteriaFound
 
 
 @dataclass(frozen=True)
 class Finish:
-    """The task is complete; `recorded` if it was before."""
+    """The task is complete. `recorded` is true if the journal already says so."""
 
     recorded: bool = False
 
@@ -55,7 +55,7 @@ class Halt:
     """Nothing can be done until a human restarts the task."""
 
 
-# A Gate without a token is to be opened; one with a token is open and waits for its answer.
+# A Gate without a token is to be opened. A Gate with a token is open and waits for its answer.
 Step = RunSession | Gate | Wait | Note | Verify | Finish | Halt
 
 

@@ -35,7 +35,7 @@ Name = Annotated[Shown, must(lambda value: 0 < len(value) <= 100, "it has to hav
 
 @dataclass(frozen=True, kw_only=True)
 class Phase:
-    """One concrete phase: what a session in it is told, reads and leaves behind."""
+    """One phase: what its sessions are told, what they read, and what they write."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
@@ -51,7 +51,7 @@ class Phase:
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
-    """A phase that is another workflow."""
+    """An entry that stands for another workflow."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
@@ -70,15 +70,14 @@ Entry = Annotated[
 
 def _have_different_ids(entries: tuple[Phase | Reference, ...]) -> tuple[Phase | Reference, ...]:
     ids = [entry.id for entry in entries if isinstance(entry, Phase)]
-    for one in ids:
-        if ids.count(one) > 1:
-            raise ValueError(f"phase id '{one}' is there twice")
+    if twice := next((one for one in ids if ids.count(one) > 1), None):
+        raise ValueError(f"phase id '{twice}' is there twice")
     return entries
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workflow:
-    """An ordered list of phases and references under a key."""
+    """An ordered list of phases and references."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
@@ -109,7 +108,7 @@ class Position(NamedTuple):
 
 
 class WorkflowInvalid(ValueError):
-    """A definition, or a position in one, cannot be used; str() says why."""
+    """A definition or a position cannot be used. The text says why."""
 
 
 def parse_workflow(key: str, raw: Mapping[str, Any]) -> Workflow:
@@ -156,22 +155,27 @@ def _unfolded(found: Definitions, refused: Mapping[str, str], path: tuple[str, .
 
 
 def enter(definitions: Definitions, key: str) -> Position:
-    """A new task's position: the first concrete phase, however deep it lies."""
+    """The position of a new task, at the first phase, which may be some levels deep."""
     return Position(_descend(definitions, (Segment(key, 0),)))
 
 
 def current(definitions: Definitions, position: Position) -> Phase:
-    """The concrete phase at a position."""
-    entry = _entry(definitions, position.path)
-    if isinstance(entry, Reference):
-        raise WorkflowInvalid(
-            f"phase {position.path[-1].place + 1} of '{position.path[-1].workflow}' is a workflow now"
-        )
-    return entry
+    """The phase at a position."""
+    if not position.path:
+        raise WorkflowInvalid("the position has no path")
+    for outer, inner in itertools.pairwise(position.path):
+        entry = _entry_at(definitions, outer)
+        if not isinstance(entry, Reference) or entry.workflow != inner.workflow:
+            raise WorkflowInvalid(f"phase {outer.place + 1} of '{outer.workflow}' is no longer '{inner.workflow}'")
+    last = position.path[-1]
+    phase = _entry_at(definitions, last)
+    if isinstance(phase, Reference):
+        raise WorkflowInvalid(f"phase {last.place + 1} of '{last.workflow}' is a workflow now")
+    return phase
 
 
 def advance(definitions: Definitions, position: Position) -> tuple[Position, bool]:
-    """The position after this one, and whether the whole workflow is over (then the path stays)."""
+    """The next position, and whether the whole workflow is over. The path stays the same when it is over."""
     current(definitions, position)
     path = position.path
     while path[-1].place + 1 >= len(_workflow(definitions, path[-1].workflow).phases):
@@ -183,7 +187,7 @@ def advance(definitions: Definitions, position: Position) -> tuple[Position, boo
 
 
 def loop(definitions: Definitions, position: Position) -> Position:
-    """The innermost workflow from its first phase again; WorkflowInvalid where it does not allow that."""
+    """The first phase of the innermost workflow again. WorkflowInvalid says that the workflow does not allow this."""
     innermost = _workflow(definitions, position.path[-1].workflow)
     if not innermost.loopable:
         raise WorkflowInvalid(f"the workflow '{innermost.key}' does not allow looping (loopable = false)")
@@ -192,7 +196,7 @@ def loop(definitions: Definitions, position: Position) -> Position:
 
 
 def places(definitions: Definitions, key: str) -> list[tuple[Path, Phase]]:
-    """Every concrete phase below a workflow, in order, with its path."""
+    """Every phase of a workflow and of those it refers to, in order, with its path."""
     found: list[tuple[Path, Phase]] = []
     position, over = enter(definitions, key), False
     while not over:
@@ -202,17 +206,16 @@ def places(definitions: Definitions, key: str) -> list[tuple[Path, Phase]]:
 
 
 def locate(definitions: Definitions, key: str, phase_id: str, near: Path) -> Path | None:
-    """The phase with this id: the one at or nearest before `near`, else the first after it."""
+    """The path of the phase with this id. The last one up to `near` is preferred, then the first one after it."""
     all_places = places(definitions, key)
-    here = next((number for number, (path, _) in enumerate(all_places) if path == near), len(all_places))
-    matches = [number for number, (_, phase) in enumerate(all_places) if phase.id == phase_id]
-    before = [number for number in matches if number <= here]
-    chosen = before[-1:] or matches[:1]
-    return all_places[chosen[0]][0] if chosen else None
+    paths = [path for path, _ in all_places]
+    matches = [path for path, phase in all_places if phase.id == phase_id]
+    before = [path for path in matches if near not in paths or paths.index(path) <= paths.index(near)]
+    return next(iter(before[-1:] or matches), None)
 
 
 def breadcrumb(definitions: Definitions, position: Position) -> str:
-    """Release Pipeline > Code Review [2/3] > 🔍 Static Analysis [1/2]"""
+    """Such as `Release Pipeline > Code Review [2/3] > 🔍 Static Analysis [1/2]`."""
     parts = []
     counter = ""
     for segment in position.path:
@@ -237,9 +240,9 @@ class _OldRecord:
 
 
 def recorded_path(record: Mapping[str, Any]) -> Path | None:
-    """The path in a state of pi-workflows, whose oldest form has only an index; None where it is no such state.
+    """The path in a state of pi-workflows, or None if it is another kind of state.
 
-    A malformed one is refused, not guessed.
+    The oldest form has only an index. A malformed path is refused, not guessed.
     """
     if "workflowKey" not in record or not {"currentPath", "currentPhaseIndex"} & record.keys():
         return None
@@ -257,16 +260,6 @@ def _workflow(definitions: Definitions, key: str) -> Workflow:
     return definitions[key]
 
 
-def _entry(definitions: Definitions, path: Path) -> Phase | Reference:
-    if not path:
-        raise WorkflowInvalid("the position has no path")
-    for outer, inner in itertools.pairwise(path):
-        entry = _entry_at(definitions, outer)
-        if not isinstance(entry, Reference) or entry.workflow != inner.workflow:
-            raise WorkflowInvalid(f"phase {outer.place + 1} of '{outer.workflow}' is no longer '{inner.workflow}'")
-    return _entry_at(definitions, path[-1])
-
-
 def _entry_at(definitions: Definitions, segment: Segment) -> Phase | Reference:
     phases = _workflow(definitions, segment.workflow).phases
     if not 0 <= segment.place < len(phases):
@@ -275,8 +268,6 @@ def _entry_at(definitions: Definitions, segment: Segment) -> Phase | Reference:
 
 
 def _descend(definitions: Definitions, path: Path) -> Path:
-    entry = _entry_at(definitions, path[-1])
-    while isinstance(entry, Reference):
+    while isinstance(entry := _entry_at(definitions, path[-1]), Reference):
         path = (*path, Segment(entry.workflow, 0))
-        entry = _entry_at(definitions, path[-1])
     return path
