@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StrictB
 
 from marathon.core.sections import CODE_SPAN, items, sections
 from marathon.core.text import clean, one_line, seconds_in
-from marathon.core.validation import Invalid, must, read
+from marathon.core.validation import SHOWN, SHOWN_ON_ONE_LINE, Invalid, must, read
 
 MOST_CRITERIA = 200
 LONGEST_NAME = 200
@@ -44,9 +44,6 @@ def _stays_inside(folder: str) -> bool:
     return not posixpath.isabs(folder) and folder.split("/")[0] != ".."
 
 
-SHOWN = must(lambda value: clean(value) == value, "it holds control characters")
-
-
 @dataclass(frozen=True, kw_only=True)
 class Criterion:
     """A command with its settings. A criterion without a command is a judgement of the agent."""
@@ -60,7 +57,7 @@ class Criterion:
     cwd: Annotated[
         str,
         must(bool, "it is empty"),
-        SHOWN,
+        SHOWN_ON_ONE_LINE,
         AfterValidator(posixpath.normpath),
         must(_stays_inside, "it leads out of the project"),
     ] = "."

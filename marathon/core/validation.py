@@ -8,6 +8,8 @@ from typing import Any, TypeVar, cast
 
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
+from marathon.core.text import clean
+
 T = TypeVar("T")
 
 # The types of mistakes that pydantic knows, and our words for them. Our own checks (value_error) bring their words.
@@ -58,6 +60,13 @@ def must(hold: Callable[[Any], object], otherwise: str) -> AfterValidator:
         return value
 
     return AfterValidator(check)
+
+
+# A file that a repository brings must not act on the terminal, nor show a line that looks like one of ours.
+SHOWN = must(lambda value: clean(value) == value, "it holds control characters")
+SHOWN_ON_ONE_LINE = must(
+    lambda value: clean(value) == value and not {"\n", "\t"} & set(value), "it holds control characters"
+)
 
 
 def first_mistake(error: ValidationError) -> str:

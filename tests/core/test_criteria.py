@@ -88,6 +88,7 @@ REFUSED = {
     "a folder above": (check('name = "n"\ncommand = "x"\ncwd = "a/../../b"'), ["'n'", "cwd", "out of the project"]),
     "no folder": (check('name = "n"\ncommand = "x"\ncwd = ""'), ["'n'", "cwd"]),
     "a folder with a NUL": (check('name = "n"\ncommand = "x"\ncwd = "a\\u0000"'), ["'n'", "cwd"]),
+    "a folder with a newline": (check('name = "n"\ncommand = "x"\ncwd = "a\\n- b"'), ["'n'", "cwd", "control"]),
     "timeout 0": (check('name = "n"\ncommand = "x"\ntimeout = 0'), ["'n'", "timeout"]),
     "timeout below 0": (check('name = "n"\ncommand = "x"\ntimeout = -1.5'), ["'n'", "timeout"]),
     "timeout inf": (check('name = "n"\ncommand = "x"\ntimeout = inf'), ["'n'", "timeout"]),

@@ -10,17 +10,12 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, ConfigDict, Discriminator, Field, NonNegativeInt, StrictBool, Tag
 
-from marathon.core.text import clean
-from marathon.core.validation import Invalid, must, read
+from marathon.core.validation import SHOWN_ON_ONE_LINE, Invalid, must, read
 
 DONE = "done"  # the phase of a task that is complete
 MOST_PHASES = 500
 MOST_LEVELS = 100
 _RESERVED_FILES = {"STATE.json", "instructions.md", "human.md"}
-
-
-def _shows_on_one_line(value: str) -> bool:
-    return clean(value) == value and not {"\n", "\t"} & set(value)
 
 
 Identifier = Annotated[
@@ -29,7 +24,7 @@ Identifier = Annotated[
 FileName = Annotated[
     str, must(re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.-]{0,99}").fullmatch, "it is not a plain file name")
 ]
-Shown = Annotated[str, must(_shows_on_one_line, "it holds control characters")]
+Shown = Annotated[str, SHOWN_ON_ONE_LINE]
 Name = Annotated[Shown, must(lambda value: 0 < len(value) <= 100, "it has to have 1 to 100 characters")]
 
 
