@@ -33,11 +33,12 @@ class Block(NamedTuple):
     text: str
     level: int = 0  # of the heading, or of the list among nested lists
     language: str = ""  # of code
+    section: int = 0  # how many headings there are up to here
 
 
 def blocks(text: str) -> Iterator[Block]:
     """The blocks of a text in order, each on one line. Items inside quotations do not count as items."""
-    lists = quotes = heading = 0
+    lists = quotes = heading = section = 0
     new_item = False
     for token in _parser().parse(text):
         if token.type.startswith(("bullet_list_", "ordered_list_")):
@@ -50,14 +51,16 @@ def blocks(text: str) -> Iterator[Block]:
         elif token.type == "heading_open":
             heading = int(token.tag[1]) if token.level == 0 else 0
         elif token.type == "inline" and heading:
-            yield Block("heading", _heading_words(token.content), heading)
+            section += 1
+            yield Block("heading", _heading_words(token.content), heading, section=section)
             heading = 0
         elif token.type in ("fence", "code_block"):
             lines = filter(None, map(str.strip, token.content.splitlines()))
-            yield from (Block("code", line, language=token.info.strip().lower()) for line in lines)
+            yield from (Block("code", line, 0, token.info.strip().lower(), section) for line in lines)
             new_item = False
         elif token.type in ("inline", "html_block"):
-            yield from _said(token, "item" if new_item else "paragraph", lists)
+            said = _said(token, "item" if new_item else "paragraph", lists)
+            yield from (block._replace(section=section) for block in said)
             new_item = False
 
 
