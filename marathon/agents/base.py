@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from marathon.agents.reading import Failure
+from marathon.core.budgets import Usage
 from marathon.core.events import Notice, Output, Sink, Ticked
 from marathon.core.life import Steer
 from marathon.core.records import Ending
-from marathon.core.usage import Usage
 from marathon.errors import AgentUnavailable
 from marathon.process.signals import Signals
 from marathon.process.start import Command, Exit, StartFailed

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from marathon.core.budgets import number_in
 from marathon.core.text import one_line
-from marathon.core.usage import number_in
 
 LONGEST_WAIT = 24 * 3600.0
 _PERMANENT_STATUS = (400, 401, 402, 403, 404)

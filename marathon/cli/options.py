@@ -12,8 +12,7 @@ from typing import Any, Literal
 from marathon.agents.table import DEFAULT
 from marathon.cli.amounts import BUDGETS, Amount
 from marathon.cli.arguments import message_text, seconds_of
-from marathon.core.breakers import parse_breakers
-from marathon.core.budgets import Limits
+from marathon.core.budgets import Limits, parse_breakers
 from marathon.core.records import Oversight
 from marathon.core.text import clean, one_line
 from marathon.errors import WrongUsage

@@ -13,7 +13,7 @@ from marathon.cli.arguments import task_path
 from marathon.cli.options import CommandLine, check_place, run_options
 from marathon.cli.status_query import Facts, Known, course_for, here, sessions_in, status_of, summary_of
 from marathon.core.courses.phases import Phases
-from marathon.core.names import utc
+from marathon.core.text import utc
 from marathon.errors import MarathonError
 from marathon.process.signals import Signals
 from marathon.process.terminal import interactive, on_terminal

@@ -14,11 +14,11 @@ from marathon.core.courses.base import Course
 from marathon.core.courses.table import COURSES, DEFAULT
 from marathon.core.gates import Offer, commands, offers
 from marathon.core.life import Life, fold
-from marathon.core.names import StateInvalid
 from marathon.core.records import Begun, Gate, Record
 from marathon.core.sessions import sessions_of
+from marathon.core.state import StateInvalid
+from marathon.core.steps import left
 from marathon.core.text import one_line, steps_line
-from marathon.core.wait import left
 from marathon.errors import MarathonError, TaskInvalid
 from marathon.process.clock import moment
 from marathon.show.status import Status, condition_of, criteria_facts, gate_facts, waits_for

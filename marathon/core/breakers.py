@@ -1,75 +1,109 @@
-"""When to stop a marathon that goes nowhere: how often the same thing may happen, and what counts as the same."""
+"""Counts what happens again and again, so that a marathon that makes no progress stops.
+
+Streaks count errors in a row. A history shows which files change back and forth.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
+from marathon.core.records import Checked, SessionEnded
 from marathon.core.text import one_line
 
-LONGEST_HISTORY = 32  # contents of a file that are remembered
-MOST_FILES = 200
+# A session with one of these endings did not come to its own end, so its prompt is sent again.
+CUT_SHORT = ("crashed", "timeout", "interrupted", "stopped", "lost")
 WARN_FROM_ROUND = 4
+LONGEST_HISTORY = 32  # contents of one file
+MOST_FILES = 200
 
 _HEX = re.compile(r"\b0x[0-9a-f]+\b|\b(?=[0-9a-f]*\d)[0-9a-f]{7,}\b", re.I)
 _PATH = re.compile(r"(?:~|\.{1,2})?(?:/[\w.@+-]+)+/?|\b[\w.@+-]+(?:/[\w.@+-]+)+")
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 
 
-class Breakers(NamedTuple):
-    """How often each may happen in a row before a human is asked; 0 turns one off."""
+class Streaks(NamedTuple):
+    """How often in a row something went wrong. A good session or an answer of the human resets the counts."""
 
-    same_error: int = 3
-    no_progress: int = 3
-    same_unmet: int = 5
-    back_and_forth: int = 3
-    review_rounds: int = 13
-
-
-def parse_breakers(words: Iterable[str]) -> Breakers:
-    """NAME=N for each; a ValueError names what cannot be read."""
-    changes: dict[str, int] = {}
-    for word in words:
-        name, _, number = word.partition("=")
-        field = name.strip().replace("-", "_")
-        if field not in Breakers._fields or not number.strip().isdecimal():
-            known = ", ".join(each.replace("_", "-") for each in Breakers._fields)
-            raise ValueError(f"{word!r} is not a breaker. Write NAME=N, where NAME is one of {known}; 0 turns it off")
-        changes[field] = int(number)
-    return Breakers()._replace(**changes)
+    failed: int = 0
+    without_output: int = 0
+    invalid: int = 0
+    idle: int = 0
+    error: str = ""  # the signature of the last error
+    error_at: tuple[int, ...] = ()  # the sessions that ended with this error, without another error in between
+    unmet: tuple[str, ...] = ()  # the criteria that were not met
+    unmet_times: int = 0  # how often in a row these criteria were not met
 
 
 def signature(place: str, message: str) -> str:
-    """An error with what differs from time to time left out: numbers, addresses, paths."""
+    """An error without the parts that differ each time, such as numbers, addresses and paths."""
     text = _NUMBER.sub("N", _PATH.sub("PATH", _HEX.sub("N", message[-4000:])))
     return f"{place}: {' '.join(text.split())[:400]}"
 
 
+def claims_end(ended: SessionEnded, phase: str) -> bool:
+    return ended.proposal is not None and (ended.proposal.state, ended.proposal.phase) != ("running", phase)
+
+
+def after_session(before: Streaks, ended: SessionEnded, phase: str, iteration: int) -> Streaks:
+    if ended.ending in ("crashed", "timeout"):
+        failed = before._replace(failed=before.failed + 1)
+        return _with_error(failed, signature(f"session in {phase}", ended.cause or ended.ending), iteration)
+    if ended.ending in CUT_SHORT:
+        return before
+    waits = ended.wait is not None or ended.question is not None
+    without_output = claims_end(ended, phase) and ended.output != "fresh"
+    return before._replace(
+        failed=0,
+        without_output=before.without_output + 1 if without_output else 0,
+        invalid=before.invalid + 1 if ended.invalid else 0,
+        idle=0 if ended.changed or waits else before.idle + 1,
+    )
+
+
+def after_checks(before: Streaks, checked: Checked, iteration: int) -> Streaks:
+    unmet = tuple(sorted(result.name for result in checked.results if not result.met))
+    if unmet == before.unmet:
+        now = before._replace(unmet_times=before.unmet_times + 1)
+    else:  # this is progress, even if no file changed
+        now = before._replace(unmet=unmet, unmet_times=1, idle=0)
+    failing = next((result for result in checked.results if result.command and not result.met), None)
+    if failing is None:
+        return now
+    return _with_error(now, signature(f"check {failing.name}", f"{failing.reason} {failing.tail}"), iteration)
+
+
+def _with_error(before: Streaks, error: str, iteration: int) -> Streaks:
+    same = before.error_at if error == before.error else ()
+    return before._replace(error=error, error_at=(*same, iteration))
+
+
+# Each file with the digests of its contents, oldest first.
 History = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 def remember(before: History, files: Mapping[str, str]) -> History:
-    """The contents (as digests) each file went through, oldest first; only so many of both are kept."""
+    """The history with the contents that a session left."""
     known = dict(before)
     for path, digest in files.items():
-        contents = known.pop(path, ())  # the file touched last stands last
+        contents = known.pop(path, ())  # the file that changed last stands last
         known[path] = contents if contents[-1:] == (digest,) else (*contents, digest)[-LONGEST_HISTORY:]
     return tuple(known.items())[-MOST_FILES:]
 
 
 def begun_anew(history: History) -> History:
-    """Only what each file holds now: where it has been before does not count any more."""
+    """Only the present contents of each file. Earlier changes no longer count."""
     return tuple((path, contents[-1:]) for path, contents in history)
 
 
 def last_contents(history: History) -> set[tuple[str, str]]:
-    """Each file with what it held when a session last left it."""
+    """Each file with the contents that a session last left in it."""
     return {(path, contents[-1]) for path, contents in history if contents}
 
 
 def returns(contents: tuple[str, ...]) -> int:
-    """How often in a row, up to now, a file went back to what it was two changes before."""
+    """How often in a row, up to now, a file returned to its contents of two changes before."""
     count = 0
     for now in range(len(contents) - 1, 1, -1):
         if contents[now] != contents[now - 2]:
@@ -79,7 +113,7 @@ def returns(contents: tuple[str, ...]) -> int:
 
 
 def circles(history: History, allowed: int) -> str | None:
-    """Names the files that were rewritten back and forth at least so often."""
+    """A sentence that names the files that changed back and forth too often."""
     files = [path for path, contents in history if allowed and returns(contents) >= allowed]
     if not files:
         return None

@@ -1,22 +1,82 @@
-"""What a human allows a marathon to use, and how long to wait before a failed session is tried again."""
+"""What a session used, what a human allows a marathon to use, and the waits before a failed session is retried."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple
 
-from marathon.core.breakers import Breakers
-from marathon.core.text import amount, duration
+from marathon.core.text import amount, duration, one_line
 
 LONGEST_RETRY_WAIT = 300.0
 WARN_AT = 0.8
 
 
+@dataclass(frozen=True, kw_only=True)
+class Usage:
+    """What a session used, as far as its agent reports it."""
+
+    input: int = 0
+    output: int = 0
+    cacheRead: int = 0
+    cacheWrite: int = 0
+    cost: float = 0
+    turns: int = 0
+    toolCalls: int = 0
+    model: str = ""
+
+    @property
+    def tokens(self) -> int:
+        return self.input + self.output + self.cacheRead + self.cacheWrite
+
+    def plus(self, other: Usage) -> Usage:
+        """The sum of both, with the later model."""
+        sums = {name: getattr(self, name) + getattr(other, name) for name in _COUNTED}
+        return Usage(**sums, model=other.model or self.model)
+
+
+_COUNTED = [each.name for each in fields(Usage) if each.name != "model"]
+
+
+def usage_in(table: Mapping[str, Any]) -> Usage:
+    """A usage from an untrusted table. A value that is not a number counts as 0."""
+    numbers = {name: number_in(table.get(name)) for name in _COUNTED}
+    counts: dict[str, Any] = {name: value if name == "cost" else int(value) for name, value in numbers.items()}
+    return Usage(**counts, model=one_line(str(table.get("model") or ""), 100))
+
+
+def number_in(value: Any) -> float:
+    """A number that can be added up. Anything else, including infinity, is 0."""
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e15
+    return float(value) if fits else 0.0
+
+
+class Breakers(NamedTuple):
+    """How often each may happen in a row before a human is asked. 0 turns a breaker off."""
+
+    same_error: int = 3
+    no_progress: int = 3
+    same_unmet: int = 5
+    back_and_forth: int = 3
+    review_rounds: int = 13
+
+
+def parse_breakers(words: Iterable[str]) -> Breakers:
+    """Breakers from words of the form NAME=N. A ValueError names a word that cannot be read."""
+    changes: dict[str, int] = {}
+    for word in words:
+        name, _, number = word.partition("=")
+        breaker = name.strip().replace("-", "_")
+        if breaker not in Breakers._fields or not number.strip().isdecimal():
+            known = ", ".join(each.replace("_", "-") for each in Breakers._fields)
+            raise ValueError(f"{word!r} is not a breaker. Write NAME=N, where NAME is one of {known}; 0 turns it off")
+        changes[breaker] = int(number)
+    return Breakers()._replace(**changes)
+
+
 @dataclass(frozen=True)
 class Limits:
-    """0 means no limit, everywhere."""
+    """What a marathon may use. 0 means no limit."""
 
     max_iterations: int = 100
     max_seconds: float = 0
@@ -30,7 +90,7 @@ class Limits:
 
 
 class Used(NamedTuple):
-    """What was used since a human last said go on."""
+    """What was used since a human last allowed the task to continue."""
 
     sessions: int = 0
     seconds: float = 0
@@ -40,13 +100,13 @@ class Used(NamedTuple):
 
 @dataclass(frozen=True)
 class Budget:
-    """One thing that can be used up: its field of Limits, its flag, and how a human speaks of it."""
+    """One thing that can be used up."""
 
-    field: str
+    field: str  # of Limits
     flag: str
     counter: str  # the field of Used
-    says: Callable[[float], str]
-    more: str  # a sensible amount to go on with
+    says: Callable[[float], str]  # the amount, for a human
+    more: str  # a sensible amount to allow in addition
 
     def used(self, used: Used) -> float:
         return float(getattr(used, self.counter))
@@ -61,16 +121,15 @@ BUDGETS = (
 Amounts = tuple[tuple[str, float], ...]
 
 
-@lru_cache(maxsize=8)
 def with_amounts(limits: Limits, *amounts: Amounts) -> Limits:
-    """The limits with what was allowed for this task in place of the general; the later amounts count."""
-    changes = {name: value for some in amounts for name, value in some}
+    """The limits with the amounts that were set for this task. Later amounts replace earlier ones."""
     known = {each.field for each in BUDGETS}
-    return replace(limits, **{name: value for name, value in changes.items() if name in known})  # type: ignore[arg-type]
+    changes: dict[str, Any] = {name: value for some in amounts for name, value in some if name in known}
+    return replace(limits, **changes)
 
 
 def with_amount(amounts: Amounts, name: str, value: float | None) -> Amounts:
-    """One of them set, or with None taken away."""
+    """The amounts with one of them set, or removed if the value is None."""
     kept = {key: amount for key, amount in amounts if key != name}
     return tuple((kept if value is None else {**kept, name: value}).items())
 
@@ -86,16 +145,16 @@ def limit_reached(limits: Limits, used: Used) -> Reached | None:
     for budget in BUDGETS:
         limit = getattr(limits, budget.field)
         if limit and budget.used(used) >= limit:
-            spent = "" if budget.says(budget.used(used)) == budget.says(limit) else f" ({_spent(budget, used)} used)"
-            text = f"The limit of {budget.says(limit)} ({budget.flag}) is reached{spent}."
-            return Reached(text, f"{budget.flag} {budget.more}")
+            allowed, spent = budget.says(limit), budget.says(budget.used(used))
+            more = "" if spent == allowed else f" ({spent} used)"
+            return Reached(f"The limit of {allowed} ({budget.flag}) is reached{more}.", f"{budget.flag} {budget.more}")
     return None
 
 
 def nearly_reached(limits: Limits, used: Used, already_told: Iterable[str]) -> dict[str, str]:
-    """Budgets of which 80 % are used, by field, each with its sentence; those already told of are left out."""
+    """The budgets that are used up to 80 % or more, by field, each with its sentence; without those already told."""
     return {
-        budget.field: f"{_spent(budget, used)} of {budget.says(limit)} ({budget.flag}) are used."
+        budget.field: f"{budget.says(budget.used(used))} of {budget.says(limit)} ({budget.flag}) are used."
         for budget in BUDGETS
         if (limit := getattr(limits, budget.field)) and WARN_AT * limit <= budget.used(used) < limit
         if budget.field not in already_told
@@ -103,25 +162,18 @@ def nearly_reached(limits: Limits, used: Used, already_told: Iterable[str]) -> d
 
 
 def budget_lines(limits: Limits, used: Used) -> list[str]:
-    """What is used of what is allowed, for people."""
-    return [
-        f"{_spent(budget, used)} of {budget.says(limit)}"
-        for budget in BUDGETS
-        if (limit := getattr(limits, budget.field))
-    ]
-
-
-def _spent(budget: Budget, used: Used) -> str:
-    return budget.says(budget.used(used))
+    """What is used of each limit, for people."""
+    limited = [(budget, limit) for budget in BUDGETS if (limit := getattr(limits, budget.field))]
+    return [f"{budget.says(budget.used(used))} of {budget.says(limit)}" for budget, limit in limited]
 
 
 def reflects(limits: Limits, iteration: int) -> bool:
-    """Whether this session looks back first: after every `reflect_every` sessions."""
+    """Whether this session looks back first, as after every `reflect_every` sessions."""
     return limits.reflect_every > 0 and iteration > 1 and (iteration - 1) % limits.reflect_every == 0
 
 
 def retry_delay(limits: Limits, attempt: int) -> float:
-    """Seconds before the attempt-th retry: doubling from retry_wait."""
+    """The seconds before a retry. They double with each attempt, starting with retry_wait."""
     from tenacity import RetryCallState, Retrying, wait_exponential
 
     policy = wait_exponential(multiplier=limits.retry_wait, max=LONGEST_RETRY_WAIT)

@@ -1,20 +1,20 @@
-"""Whether the criteria are met, what the agent is told about the others, and which of them only a human can fix."""
+"""Whether the criteria are met, what the agent is told about unmet ones, and which of them only a human can fix."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from marathon.core.breakers import Breakers
+from marathon.core.breakers import Streaks
+from marathon.core.budgets import Breakers
 from marathon.core.records import Checked, CheckResult, CriteriaFound
-from marathon.core.streaks import Streaks
 from marathon.core.text import clean, one_line
 
 _LONGEST_EVIDENCE = 2000
 
 
 def all_met(criteria: CriteriaFound, checked: Checked) -> bool:
-    """Every criterion has a verdict, and it is yes. One without a verdict is not met."""
+    """Whether every criterion was checked and is met."""
     met = {result.name for result in checked.results if result.met is True}
     return not criteria.problem and all(each.name in met for each in criteria.criteria)
 
@@ -31,7 +31,10 @@ def _failure(result: CheckResult) -> str:
 
 
 def human_needed_for(checked: Checked) -> str | None:
-    """What only a human can fix: something missing at once, other errors where the agent has nothing else to do."""
+    """A sentence about a check that only a human can fix.
+
+    A check that cannot be run stops the marathon at once. Other errors stop it if the agent has nothing else to fix.
+    """
     failing = [result for result in checked.results if not result.met]
     for result in failing:
         if result.kind == "blocking":
@@ -39,18 +42,18 @@ def human_needed_for(checked: Checked) -> str | None:
     if not failing or any(result.kind == "logic" for result in failing):
         return None
     result = failing[0]
-    how = "failed twice, and the work may not be at fault" if result.kind == "transient" else "ended strangely"
+    how = "failed twice, perhaps not because of the work" if result.kind == "transient" else "did not end normally"
     return f"A check {how}: {result.name}: {result.reason}."
 
 
 def same_failures(checked: Checked, streaks: Streaks, breakers: Breakers) -> str | None:
-    """The breaker for criteria that stay unmet in the same way."""
+    """The sentence of the breaker for criteria that stay unmet in the same way."""
     failing = [result for result in checked.results if not result.met]
-    failed = next((result for result in failing if result.command), None)  # without one, the last error is older
+    failed = next((result for result in failing if result.command), None)  # else the last error is older
     if failed and breakers.same_error and len(streaks.error_at) >= breakers.same_error:
         sessions = ", ".join(map(str, streaks.error_at))
         error = one_line(f"check {failed.name}: {failed.reason} {failed.tail}", 300)
-        return f"The same error came {len(streaks.error_at)} times (sessions {sessions}): {error}"
+        return f"The same error occurred {len(streaks.error_at)} times (sessions {sessions}): {error}"
     if breakers.same_unmet and streaks.unmet_times >= breakers.same_unmet:
         names = ", ".join(one_line(result.name, 80) for result in failing[:5])
         return f"The same criteria were unmet {streaks.unmet_times} times in a row: {names}."
@@ -58,7 +61,7 @@ def same_failures(checked: Checked, streaks: Streaks, breakers: Breakers) -> str
 
 
 def judged(name: str, verdicts: Mapping[str, Any]) -> CheckResult:
-    """What the agent says about a criterion that no command can check. A yes counts only with its evidence."""
+    """The result for a criterion that the agent judges. A yes counts only with evidence."""
     met, evidence = _entry(verdicts, "criteriaStatus", name), _entry(verdicts, "criteriaEvidence", name)
     if met is None:
         reason = "the agent gave no verdict (criteriaStatus in STATE.json)"

@@ -1,6 +1,6 @@
-"""What must hold before a task counts as done: commands to run and judgements to record. From checks.toml and the list.
+"""The criteria of a task: commands that must pass, and judgements that the agent records.
 
-The list is the one below `## Success Criteria` in instructions.md; where both name a criterion, the file's stands.
+They stand in checks.toml and in the list below `## Success Criteria` in instructions.md. The file wins over the list.
 """
 
 from __future__ import annotations
@@ -11,33 +11,24 @@ import posixpath
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any, NamedTuple
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StrictBool, StrictFloat, StrictInt
 
 from marathon.core.sections import CODE_SPAN, items, sections
 from marathon.core.text import clean, one_line, seconds_in
-from marathon.core.validation import Invalid, must, read
+from marathon.core.validation import SHOWN, SHOWN_ON_ONE_LINE, Invalid, must, read
 
 MOST_CRITERIA = 200
 LONGEST_NAME = 200
 LONGEST_COMMAND = 10_000
-LONGEST_FILE = 1_000_000
 LONGEST_TIMEOUT = 7 * 86400
 HEADINGS = ("success criteria", "acceptance criteria")
 
 
 class CriteriaInvalid(ValueError):
-    """A criterion cannot be used; str() says which and why."""
-
-
-def _as_name(value: object) -> object:
-    return one_line(value, LONGEST_NAME) if isinstance(value, str) else value
-
-
-def _as_folder(value: object) -> object:
-    return posixpath.normpath(value) if value and isinstance(value, str) else value
+    """A criterion cannot be used. The text says which one and why."""
 
 
 def _as_seconds(value: object) -> object:
@@ -53,41 +44,34 @@ def _stays_inside(folder: str) -> bool:
     return not posixpath.isabs(folder) and folder.split("/")[0] != ".."
 
 
-Name = Annotated[str, BeforeValidator(_as_name), must(bool, "it is empty")]
-Command = Annotated[
-    str,
-    must(lambda value: clean(value) == value, "it holds control characters"),
-    must(lambda value: len(value) <= LONGEST_COMMAND, f"it is longer than {LONGEST_COMMAND} characters"),
-    must(lambda value: not value or value.strip(), "it is empty"),
-]
-Folder = Annotated[
-    str,
-    BeforeValidator(_as_folder),
-    must(lambda value: value and value == one_line(value, len(value)), "it is not the name of a folder"),
-    must(_stays_inside, "it leads out of the project"),
-]
-Timeout = Annotated[
-    StrictFloat,
-    BeforeValidator(_as_seconds),
-    must(lambda value: 0 < value <= LONGEST_TIMEOUT, "it has to be more than 0 seconds and at most a week"),
-]
-ExitCode = Annotated[StrictInt, must(lambda value: 0 <= value <= 255, "an exit code is 0 to 255")]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Criterion:
-    """A command with what it needs, or (without one) a judgement."""
+    """A command with its settings. A criterion without a command is a judgement of the agent."""
 
-    name: Name
-    command: Command = ""
-    cwd: Folder = "."
-    timeout: Timeout = 600
-    exit: ExitCode = 0
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    name: Annotated[str, AfterValidator(lambda value: one_line(value, LONGEST_NAME)), must(bool, "it is empty")]
+    command: Annotated[
+        str, Field(max_length=LONGEST_COMMAND), SHOWN, must(lambda value: not value or value.strip(), "it is empty")
+    ] = ""
+    cwd: Annotated[
+        str,
+        must(bool, "it is empty"),
+        SHOWN_ON_ONE_LINE,
+        AfterValidator(posixpath.normpath),
+        must(_stays_inside, "it leads out of the project"),
+    ] = "."
+    timeout: Annotated[
+        StrictFloat,
+        BeforeValidator(_as_seconds),
+        must(lambda value: 0 < value <= LONGEST_TIMEOUT, "it has to be more than 0 seconds and at most a week"),
+    ] = 600
+    exit: Annotated[StrictInt, Field(ge=0, le=255)] = 0
     parallel: StrictBool = False
 
 
 def read_criteria(checks_toml: str | None, instructions: str) -> tuple[Criterion, ...]:
-    """Those of the file, then those of the list that the file does not name."""
+    """The criteria of the file, then those of the list that the file does not name."""
     filed = _from_file(checks_toml) if checks_toml is not None else []
     named = {criterion.name for criterion in filed}
     joined = [*filed, *(criterion for criterion in _from_list(instructions) if criterion.name not in named)]
@@ -97,26 +81,27 @@ def read_criteria(checks_toml: str | None, instructions: str) -> tuple[Criterion
 
 
 def said_in_full(checks_toml: str | None, instructions: str) -> str:
-    """The instructions with the checks of the file as their list: who has written those has said how to check it."""
+    """The instructions with the checks of the file added as a list, so that advice takes both into account."""
     try:
         filed = _from_file(checks_toml) if checks_toml is not None else []
     except CriteriaInvalid:
         filed = []
-    items = [f"- {each.name}: `{each.command}`" if each.command else f"- {each.name}" for each in filed]
-    return instructions + ("\n\n## Success Criteria\n\n" + "\n".join(items) + "\n" if items else "")
+    lines = [f"- {each.name}: `{each.command}`" if each.command else f"- {each.name}" for each in filed]
+    return "\n".join([instructions, "\n## Success Criteria\n", *lines, ""]) if lines else instructions
 
 
 def in_full(each: Criterion) -> str:
-    """A command with all that matters about it; no line of it passes for another one."""
+    """A command with its settings. A command of several lines cannot look like several commands."""
     command = each.command.replace("\n", "\n  | ")
-    said = {f"in {each.cwd}": each.cwd != ".", f"wants exit code {each.exit}": each.exit != 0}
-    more = ", ".join(words for words, matters in said.items() if matters)
+    place = f"in {each.cwd}" if each.cwd != "." else ""
+    wants = f"wants exit code {each.exit}" if each.exit else ""
+    more = ", ".join(filter(None, (place, wants)))
     name = "" if each.name == each.command else f"{each.name}: "
     return f"{name}{command}" + (f"  ({more})" if more else "")
 
 
 def digest(criteria: Iterable[Criterion], project: str) -> str:
-    """Changes with anything that would be run or judged, and with the project it is done in."""
+    """A digest of everything that would be run or judged, and of the project."""
     facts = [{**asdict(criterion), "timeout": float(criterion.timeout)} for criterion in criteria]
     text = json.dumps({"project": project, "criteria": facts}, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
@@ -125,41 +110,17 @@ def digest(criteria: Iterable[Criterion], project: str) -> str:
 # checks.toml
 
 
-class _Check(BaseModel):
-    """One [[check]]."""
+@dataclass(frozen=True)
+class _Checks:
+    """The whole file. Each check is read on its own, so that a mistake can be named with its check."""
 
-    model_config = ConfigDict(extra="forbid", defer_build=True)
-
-    name: Name
-    command: Command = ""
-    judgement: StrictBool = False
-    cwd: Folder = "."
-    timeout: Timeout = 600
-    exit: ExitCode = 0
-    parallel: StrictBool | None = None
-
-    @model_validator(mode="after")
-    def _is_a_command_or_a_judgement(self) -> _Check:
-        if self.judgement == bool(self.command):
-            raise ValueError("it needs either a command or judgement = true")
-        of_commands = sorted(self.model_fields_set - {"name", "judgement", "command"})
-        if self.judgement and of_commands:
-            raise ValueError(f"{of_commands[0]}: only a command has that")
-        return self
-
-
-class _Checks(BaseModel):
-    """The whole file; each check is read on its own, so that a mistake can be named with it."""
-
-    model_config = ConfigDict(extra="forbid", defer_build=True)
+    __pydantic_config__ = ConfigDict(extra="forbid")
 
     parallel: StrictBool = False
-    check: Annotated[list[Any], Field(default_factory=list)]
+    check: list[Any] = field(default_factory=list)
 
 
 def _from_file(text: str) -> list[Criterion]:
-    if len(text) > LONGEST_FILE:
-        raise CriteriaInvalid(f"checks.toml: it is longer than {LONGEST_FILE} characters")
     try:
         file = read(_Checks, tomllib.loads(text))
     except RecursionError as error:
@@ -169,23 +130,31 @@ def _from_file(text: str) -> list[Criterion]:
         raise CriteriaInvalid(f"checks.toml: {one_line(str(error))}{hint}") from error
     found: dict[str, Criterion] = {}
     for number, table in enumerate(file.check, 1):
-        criterion = _from_table(number, table, file.parallel)
-        if criterion.name in found:
-            raise CriteriaInvalid(f"checks.toml: check {number} ('{criterion.name}'): the name is there twice")
+        try:
+            criterion = _from_table(table, file.parallel)
+            if criterion.name in found:
+                raise Invalid("the name is there twice")
+        except Invalid as error:
+            name = table.get("name") if isinstance(table, dict) else None
+            shown = f" ('{one_line(name, 60)}')" if isinstance(name, str) else ""
+            raise CriteriaInvalid(f"checks.toml: check {number}{shown}: {one_line(str(error))}") from error
         found[criterion.name] = criterion
     return list(found.values())
 
 
-def _from_table(number: int, table: Any, parallel: bool) -> Criterion:
-    try:
-        check = read(_Check, table)
-    except Invalid as error:
-        name = table.get("name") if isinstance(table, Mapping) else None
-        shown = f" ('{one_line(name, 60)}')" if isinstance(name, str) else ""
-        raise CriteriaInvalid(f"checks.toml: check {number}{shown}: {one_line(str(error))}") from error
-    fields = check.model_dump(exclude={"judgement", "parallel"})
-    default = parallel and not check.judgement
-    return Criterion(**fields, parallel=default if check.parallel is None else check.parallel)
+def _from_table(table: Any, parallel: bool) -> Criterion:
+    """One [[check]]. It has a command, or it says judgement = true."""
+    given = read(dict[str, Any], table)
+    judgement = given.pop("judgement", False)
+    if not isinstance(judgement, bool):
+        raise Invalid("judgement: it is not true or false")
+    criterion = read(Criterion, {"parallel": parallel and not judgement, **given})
+    if judgement == bool(criterion.command):
+        raise Invalid("it needs either a command or judgement = true")
+    of_commands = sorted(given.keys() - {"name", "command"})
+    if judgement and of_commands:
+        raise Invalid(f"{of_commands[0]}: only a command has that")
+    return criterion
 
 
 # The list in instructions.md
@@ -201,39 +170,31 @@ _HOLDS = re.compile(
 _NO_COMMAND = re.compile(r"(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS)\s+/.*|[\w.:]+\(.*\)", re.S)
 
 
-class _Item(NamedTuple):
-    """What an item is called, its command ("" for a judgement) and the exit code it wants."""
+def _read_item(item: str) -> tuple[str, str, int]:
+    """The name, the command and its exit code. The command is empty for a judgement.
 
-    said: str
-    command: str = ""
-    exit: int = 0
-
-
-def _read_item(item: str) -> _Item:
-    """An item that is code, perhaps with a name before it and `passes` or the like behind it, is a command."""
+    A command is code, perhaps with a name before it and a word like `passes` behind it.
+    """
     bare = item.strip(" *_")
     label = _LABEL.match(bare)
     code = CODE_SPAN.match(bare, label.end() if label else 0)
     holds = _HOLDS.fullmatch(bare[code.end() :].strip()) if code else None
     if not code or not holds:
-        return _Item(item)
+        return item, "", 0
     command, exit_code = code["code"].strip(), int(holds["exit"] or 0)
     if not command or exit_code > 255 or len(command) > LONGEST_COMMAND or _NO_COMMAND.fullmatch(command):
-        return _Item(item)
-    return _Item((label[1].strip(" *_") if label else "") or command, command, exit_code)
+        return item, "", 0
+    return (label[1].strip(" *_") if label else "") or command, command, exit_code
 
 
 def _from_list(instructions: str) -> list[Criterion]:
-    """One for each item; what stands there twice counts once, but two commands of one name are two criteria."""
+    """A criterion for each different item. Two commands of the same name are two criteria."""
     parts = sections(clean(instructions))
     lists = (body for heading, body in parts.items() if heading.startswith(HEADINGS))
-    different = dict.fromkeys(_read_item(item) for body in lists for item in items(body))
-    if len(different) > MOST_CRITERIA:
-        raise CriteriaInvalid(f"the list has {len(different)} criteria; at most {MOST_CRITERIA} are allowed")
     found: dict[str, Criterion] = {}
-    for item in different:
-        name = _free_name(item.said, found)
-        found[name] = Criterion(name=name, command=item.command, exit=item.exit)
+    for said, command, exit_code in dict.fromkeys(_read_item(item) for body in lists for item in items(body)):
+        name = _free_name(said, found)
+        found[name] = Criterion(name=name, command=command, exit=exit_code)
     return list(found.values())
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from marathon.core.breakers import circles
+from marathon.core.breakers import CUT_SHORT, circles
 from marathon.core.budgets import Limits, limit_reached, nearly_reached, reflects, retry_delay, with_amounts
 from marathon.core.courses.base import Course
 from marathon.core.criteria import in_full
@@ -16,7 +16,6 @@ from marathon.core.gates import POLICIES
 from marathon.core.life import Life
 from marathon.core.records import CriteriaFound, Gate, SessionEnded
 from marathon.core.steps import Finish, Halt, RunSession, Step, Verify, Wait
-from marathon.core.streaks import CUT_SHORT
 from marathon.core.text import duration
 
 EVERY_SESSION = "You are asked after every session (--oversight tool: only at reviews)."

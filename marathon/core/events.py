@@ -1,7 +1,7 @@
-"""What happens during a marathon, as a few typed events: emitted by agents and the runner, read by screen and log.
+"""What happens during a marathon, as typed events. Agents and the runner emit them; screen and log read them.
 
-A logged event has one JSON form, a line of `runs/NNN/events/NNN.jsonl`:
-`{"v": 1, "at": <epoch seconds>, "type": "notice", …its fields}`. A reader skips the types and fields it does not know.
+A logged event is a line of `runs/NNN/events/NNN.jsonl`:
+`{"v": 1, "at": <epoch seconds>, "type": "notice", …its fields}`. A reader skips unknown types and fields.
 """
 
 from __future__ import annotations
@@ -9,24 +9,24 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, ClassVar, Literal
 
+from marathon.core.budgets import Usage, usage_in
 from marathon.core.text import one_line
-from marathon.core.usage import Usage, usage_in
+from marathon.core.validation import read
 
 VERSION = 1
 LONGEST_TEXT = 64 * 1024  # characters of one text in the log
-_LONGEST_ARGUMENT = 4000  # of one argument, where all of them together are too long
+_LONGEST_ARGUMENT = 4000  # if all arguments together are too long
 _MOST_ARGUMENTS = 20
 _TELLING_ARGUMENTS = ("command", "path", "file_path", "pattern", "query", "url")
 _ENCODER = json.JSONEncoder(default=vars, ensure_ascii=False)
-START = b'{"v":'  # of every line
+START = b'{"v":'  # every line begins with this
 
 
 @dataclass(frozen=True)
 class Logged:
-    """An event that stands in the log. Its time is set when it is written there."""
+    """An event of the log. Its time is set when it is written."""
 
     type: ClassVar[str]
     at: float = field(default=0.0, kw_only=True, compare=False)
@@ -40,12 +40,12 @@ class SessionBegan(Logged):
     phase: str
     agent: str
     emoji: str = ""
-    log: str = ""  # the file for this session's events; a path of this machine, so the log does not repeat it
+    log: str = ""  # the path of this session's log, which is not written to the log
 
 
 @dataclass(frozen=True)
 class Text(Logged):
-    """A piece of what the agent says or thinks. Pieces follow each other directly; a line ends at its newline."""
+    """A piece of what the agent says or thinks. Pieces follow each other directly. A line ends at its newline."""
 
     type = "text"
     text: str
@@ -61,7 +61,7 @@ class ToolCalled(Logged):
 
     @property
     def summary(self) -> str:
-        """The arguments on one line: the one that tells most, or all of them as JSON."""
+        """The most useful argument on one line, or all arguments as JSON."""
         for key in _TELLING_ARGUMENTS:
             if isinstance(value := self.arguments.get(key), str):
                 return one_line(value[:LONGEST_TEXT], 200)
@@ -82,7 +82,7 @@ class ToolEnded(Logged):
 
 @dataclass(frozen=True)
 class Output(Logged):
-    """A line the agent printed. A very long line comes as several pieces, of which only the last is complete."""
+    """A line that the agent printed. A very long line comes in several pieces. Only the last piece is complete."""
 
     type = "output"
     stream: str
@@ -158,24 +158,24 @@ class SessionEnded(Logged):
     steps: str = ""  # of the plan: 7/9 steps
 
 
-# What follows is only for who watches now; it is not logged.
+# The events below are only for someone who watches now. They are not logged.
 
 
 @dataclass(frozen=True)
 class Typing:
-    """What the human is typing to the agent; empty when it was sent."""
+    """What the human is typing to the agent. It is empty when it was sent."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Ticked:
-    """Time passed: a chance to redraw."""
+    """Time passed, so the screen may be redrawn."""
 
 
 @dataclass(frozen=True)
 class Checking:
-    """A check is under way: which, and for how long."""
+    """A check has been running for some seconds."""
 
     name: str
     seconds: float
@@ -183,7 +183,7 @@ class Checking:
 
 @dataclass(frozen=True)
 class Waiting:
-    """A countdown's tick."""
+    """A tick of a countdown."""
 
     reason: str
     left: float
@@ -192,37 +192,36 @@ class Waiting:
 
 @dataclass(frozen=True)
 class HumanNeeded:
-    """The marathon cannot continue without a human: ring the bell."""
+    """The marathon cannot continue without a human, so the bell rings."""
 
     text: str
 
 
 Event = Logged | Typing | Ticked | Checking | Waiting | HumanNeeded
 Sink = Callable[[Event], None]
-_KINDS = {kind.type: kind for kind in Logged.__subclasses__()}
+_KINDS: dict[str, type[Logged]] = {kind.type: kind for kind in Logged.__subclasses__()}
 
 
 def encode(event: Logged, at: float) -> bytes:
-    """The event as its line of the log. Nothing an agent sends makes this line longer than a few hundred kilobytes."""
+    """The event as a line of the log. The line is bounded, whatever an agent sends."""
     fields = {name: _bounded(value) for name, value in vars(event).items() if name not in ("at", "log")}
     line = _ENCODER.encode({"v": VERSION, "at": round(at, 3), "type": event.type, **fields})
     return line.encode("utf-8", "replace") + b"\n"
 
 
 def decode(line: bytes) -> Logged | None:
-    """The event on a line of the log; None for one that this version does not know."""
+    """The event of a line of the log, or None if this version does not know it."""
     try:
         raw = json.loads(line)
         if raw["v"] < VERSION:
             return None
-        event: Logged = _adapter(raw["type"]).validate_python(raw)
-        return event
+        return read(_KINDS[raw["type"]], raw)
     except (ValueError, LookupError, TypeError, RecursionError):
         return None
 
 
 def usage_of(events: Iterable[Event]) -> Usage:
-    """What the messages and tool calls among these events add up to."""
+    """The sum of what the messages and tool calls among these events used."""
     total = Usage()
     for event in events:
         match event:
@@ -233,15 +232,8 @@ def usage_of(events: Iterable[Event]) -> Usage:
     return total
 
 
-@cache
-def _adapter(kind: str) -> Any:
-    from pydantic import TypeAdapter  # here, because it is slow to import and only readers need it
-
-    return TypeAdapter(_KINDS[kind])
-
-
 def _bounded(value: Any) -> Any:
-    """A field that fits into a line of the log; what is left out is said."""
+    """A field that fits into a line of the log. A note says how much was left out."""
     if isinstance(value, str):
         return _cut(value, LONGEST_TEXT)
     if not isinstance(value, Mapping):

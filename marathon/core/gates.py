@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from marathon.core.courses.where import Where
-from marathon.core.names import DONE
+from marathon.core.courses.workflow import DONE
 from marathon.core.records import Answer, Choice, Gate, Oversight, Reason
 
 Words = Literal["none", "optional", "required"]

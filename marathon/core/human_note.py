@@ -1,4 +1,4 @@
-"""What a human said, as it stands in human.md: a block under a heading of its own, which names its time."""
+"""What a human said, as it is written to human.md: a block under a heading with its time."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Reply:
 
     @property
     def note(self) -> HumanNote:
-        """With the question, because a later session has to know what was answered."""
+        """The reply with its question, because a later session has to know what was answered."""
         return HumanNote(self.heading, f"The agent asked:\n\n{quoted(self.question)}\n\nThe answer:\n\n{self.text}")
 
 
 def without_answer(text: str, reply: Reply | None) -> str:
-    """What is new in human.md beside the reply, which has its own place in the prompt."""
+    """What is new in human.md without the reply, which has a section of its own in the prompt."""
     rest = text
     if reply:  # an editor may have changed how lines end
         rest = text.replace("\r\n", "\n").replace(reply.note.block.replace("\r\n", "\n"), "")

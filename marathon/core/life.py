@@ -9,8 +9,17 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
-from marathon.core.breakers import History, begun_anew, remember
-from marathon.core.budgets import BUDGETS, Amounts, Used, with_amount
+from marathon.core.breakers import (
+    CUT_SHORT,
+    History,
+    Streaks,
+    after_checks,
+    after_session,
+    begun_anew,
+    claims_end,
+    remember,
+)
+from marathon.core.budgets import BUDGETS, Amounts, Usage, Used, with_amount
 from marathon.core.criteria import Criterion
 from marathon.core.gates import POLICIES, is_judged_again
 from marathon.core.human_note import HumanNote, Reply
@@ -39,8 +48,6 @@ from marathon.core.records import (
     WaitEnded,
     WaitStarted,
 )
-from marathon.core.streaks import CUT_SHORT, Streaks, after_checks, after_session, claims_end
-from marathon.core.usage import Usage
 
 NOTHING_DELIVERED = HumanMark()
 NOTHING_USED = Usage()

@@ -1,4 +1,4 @@
-"""The text a session starts with: self-contained, imperative, the same for every agent."""
+"""The text that a session starts with. It needs no other context, and it is the same for every agent."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from marathon.core.courses.workflow import Phase
+from marathon.core.courses.workflow import DONE, Phase
 from marathon.core.criteria import Criterion
 from marathon.core.human_note import Reply, without_answer
-from marathon.core.names import DONE
 from marathon.core.text import quoted
 
-_JSON = json.JSONEncoder(ensure_ascii=False)
 REFLECTION = (
-    "Read the plan and work.md as a stranger would. What was achieved, what was tried in vain, what is in the way? "
-    "Is the plan still right? Write the answer as a short dated note at the end of work.md, bring the boxes of plan.md "
-    "up to date, and only then do the next step."
+    "Read the plan and work.md as a stranger would. What was achieved? What was tried without success? What blocks the "
+    "work? Is the plan still right? Write the answers as a short dated note at the end of work.md. Update the boxes of "
+    "plan.md. Only then do the next step."
 )
 
 
@@ -43,56 +41,44 @@ class Briefing:
 def build_prompt(briefing: Briefing) -> str:
     parts = [
         _head(briefing),
-        _found_wrong(briefing),
+        _quotes("Fix first", "After the last session the runner found:", briefing.guidance),
         _from_human(briefing),
-        _steering(briefing),
-        _answered(briefing),
-        _reflecting(briefing),
+        _quotes("Steering", "The human sent this while the marathon ran, oldest first:", briefing.steer),
+        _answered(briefing.reply),
+        f"## Look back first\n\n{briefing.reflection.strip()}" if briefing.reflection.strip() else "",
+        _work(briefing),
+        _criteria(briefing),
+        _ending(briefing),
+        _rules(briefing.task),
     ]
-    parts += [_work(briefing), _criteria(briefing), _ending(briefing), _rules(briefing)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _head(briefing: Briefing) -> str:
-    phase = briefing.phase
+    phase = briefing.phase.id
     again = f", round {briefing.round}" if briefing.round > 1 else ""
     return (
-        f"# Marathon: phase {phase.id}{again} (run {briefing.run}, iteration {briefing.iteration})\n\n"
-        f"You work on one task in strict phases; this session is the {phase.id} phase and nothing else. "
-        f"You have no memory of earlier sessions: everything known is in the files of `{briefing.task}`."
+        f"# Marathon: phase {phase}{again} (run {briefing.run}, iteration {briefing.iteration})\n\n"
+        f"You work on one task in strict phases. This session is the {phase} phase and nothing else. "
+        f"You do not remember earlier sessions. Everything that is known stands in the files of `{briefing.task}`."
     )
 
 
-def _found_wrong(briefing: Briefing) -> str:
-    return _section("Fix first", "What the runner found after the last session:", briefing.guidance)
+def _quotes(title: str, lead: str, items: Sequence[str]) -> str:
+    return f"## {title}\n\n{lead}\n\n" + "\n>\n".join(map(quoted, items)) if items else ""
 
 
 def _from_human(briefing: Briefing) -> str:
     new = without_answer(briefing.human_text, briefing.reply)
-    if not new.strip():
+    lead = f"The human added this to `{briefing.task}/human.md` since the last session. Follow it first:"
+    return _quotes("New from the human", lead, [new] if new.strip() else [])
+
+
+def _answered(reply: Reply | None) -> str:
+    if reply is None:
         return ""
-    return (
-        f"## New from the human\n\nAdded to `{briefing.task}/human.md` since the last session. Heed it first:\n\n"
-        + quoted(new)
-    )
-
-
-def _steering(briefing: Briefing) -> str:
-    return _section("Steering", "Sent by the human while the marathon ran, oldest first:", briefing.steer)
-
-
-def _answered(briefing: Briefing) -> str:
-    if briefing.reply is None:
-        return ""
-    said = quoted(briefing.reply.text) if briefing.reply.text.strip() else "> (an empty answer: decide yourself)"
-    asked = quoted(briefing.reply.question)
-    return f"## Your question, answered\n\nYou asked:\n\n{asked}\n\nThe human answered:\n\n{said}"
-
-
-def _section(title: str, lead: str, items: Sequence[str]) -> str:
-    if not items:
-        return ""
-    return f"## {title}\n\n{lead}\n\n" + "\n>\n".join(quoted(item) for item in items)
+    said = quoted(reply.text) if reply.text.strip() else "> (an empty answer: decide yourself)"
+    return f"## Your question, answered\n\nYou asked:\n\n{quoted(reply.question)}\n\nThe human answered:\n\n{said}"
 
 
 def _work(briefing: Briefing) -> str:
@@ -100,87 +86,68 @@ def _work(briefing: Briefing) -> str:
     lines = [f"## What to do\n\nRead: {task}/instructions.md"]
     lines += [f"Read: {task}/{name} (if it is there)" for name in phase.reads]
     if briefing.human_exists:
-        lines.append(f"Read: {task}/human.md (all the human ever said; only what stands above is new)")
+        lines.append(f"Read: {task}/human.md (everything the human ever said; only the text above is new)")
     if phase.output:
         lines.append(f"Write: {task}/{phase.output}")
-    if briefing.round > 1 and phase.output:
-        lines.append(
-            f"This phase is done again: {task}/{phase.output} holds the earlier version. Rework it, say what changed."
-        )
+        if briefing.round > 1:
+            lines.append(f"{task}/{phase.output} holds the earlier version. Revise it, and say in it what changed.")
     return "\n".join(lines) + "\n\n" + phase.brief.strip()
 
 
-def _reflecting(briefing: Briefing) -> str:
-    return f"## Look back first\n\n{briefing.reflection.strip()}" if briefing.reflection.strip() else ""
-
-
 def _criteria(briefing: Briefing) -> str:
-    """Shown in the last phase: what the runner will hold the work against."""
+    """The last phase is told how the runner will judge the work."""
     if briefing.next_phase != DONE or not briefing.criteria:
         return ""
-    commands = [each for each in briefing.criteria if each.command]
+    commands = [f"> {each.name}: `{each.command}`" for each in briefing.criteria if each.command]
     judged = [each.name for each in briefing.criteria if not each.command]
     parts = ["## When it is done\n\nThe task ends only when every criterion is met."]
     if commands:
-        lines = "\n".join(f"> {each.name}: `{each.command}`" for each in commands)
-        parts.append(f"The runner runs these itself when you call it completed:\n\n{lines}")
+        parts += ["The runner runs these commands itself when you call the task completed:", "\n".join(commands)]
     if judged:
         example = {
             "criteriaStatus": {judged[0]: True},
             "criteriaEvidence": {judged[0]: "how you know: what you ran or saw"},
         }
-        lines = "\n".join(f"> {name}" for name in judged)
-        parts.append(
-            f"These you judge yourself, honestly, each by its exact name:\n\n{lines}\n\n"
-            "Record each in STATE.json beside the other fields; without evidence it counts as not met:\n\n"
-            f"    {_JSON.encode(example)}"
-        )
+        parts += [
+            "Judge these yourself and honestly, each by its exact name:",
+            "\n".join(f"> {name}" for name in judged),
+            "Record each one in STATE.json beside the other fields. Without evidence it counts as not met:",
+            f"    {_json(example)}",
+        ]
     return "\n\n".join(parts)
 
 
 def _ending(briefing: Briefing) -> str:
-    phase = briefing.phase
-    last = briefing.next_phase == DONE
-    lines = [f"## How to end\n\nAs the last thing you do, write `{briefing.task}/STATE.json`, exactly one of these:"]
-    if phase.repeats:
-        lines.append(_state("More of this phase is left", "running", phase.id, briefing, None))
-        if last:
-            written = f", and in {phase.output}" if phase.output else ""
-            lines.append(_state(f"All of it is done and checked{written}", "completed", DONE, briefing, "…"))
-        else:
-            lines.append(_state("This phase is complete", "paused", briefing.next_phase, briefing, "…"))
-        lines.append(_state("It cannot be done as planned; say why in the note", "paused", phase.id, briefing, "…"))
+    phase, following = briefing.phase, briefing.next_phase
+    # When, and then the state, the phase and the note to write.
+    more = ("More of this phase is left for another session", "running", phase.id, None)
+    if not phase.repeats:
+        complete = f"{phase.name} complete - awaiting human review"
+        ends = [("This phase is complete", "paused", phase.id, complete), more]
     else:
-        lines.append(
-            _state(
-                "This phase is complete",
-                "paused",
-                phase.id,
-                briefing,
-                f"{phase.name} complete - awaiting human review",
-            )
-        )
-        lines.append(_state("More of this phase is left for another session", "running", phase.id, briefing, None))
-    return "\n\n".join(lines) + "\n\nKeep any other field of that file as it is. Then stop."
+        written = f", and written to {phase.output}" if phase.output else ""
+        done = (f"All of it is done and checked{written}", "completed", DONE, "…")
+        wrong = ("It cannot be done as planned. Say why in the note", "paused", phase.id, "…")
+        ends = [more, done if following == DONE else ("This phase is complete", "paused", following, "…"), wrong]
+    parts = [f"## How to end\n\nAs the last thing you do, write exactly one of these to `{briefing.task}/STATE.json`:"]
+    for when, state, name, note in ends:
+        fields = {"state": state, "phase": name, "iteration": briefing.iteration, "updatedAt": briefing.time}
+        parts.append(f"{when}:\n\n    {_json({**fields, 'note': note})}")
+    return "\n\n".join(parts) + "\n\nKeep every other field of that file as it is. Then stop."
 
 
-def _state(when: str, state: str, phase: str, briefing: Briefing, note: str | None) -> str:
-    body = {
-        "state": state,
-        "phase": phase,
-        "iteration": briefing.iteration,
-        "updatedAt": briefing.time,
-        "note": note,
-    }
-    return f"{when}:\n\n    {_JSON.encode(body)}"
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
-def _rules(briefing: Briefing) -> str:
+def _rules(task: str) -> str:
     return (
         "## Rules\n\n"
-        "- One phase in this session. Never begin the next one, never approve a review: only the human does.\n"
-        f"- Write nothing in `{briefing.task}/.marathon/`, and never change human.md.\n"
-        "- Change instructions.md or checks.toml only where the runner asks for that above.\n"
-        '- To wait for something outside (CI): run `pi-marathon wait MINUTES "REASON"`, then end as "more is left".\n'
-        '- To ask the human: run `pi-marathon ask "QUESTION"`, then end as "more is left"; the next session is told.'
+        "- Do one phase in this session. Never begin the next one. Never approve a review: only the human does.\n"
+        f"- Write nothing in `{task}/.marathon/`, and never change human.md.\n"
+        "- Change instructions.md or checks.toml only if the runner asks for that above.\n"
+        '- To wait for something outside, such as CI, run `pi-marathon wait MINUTES "REASON"`. Then end with "more of '
+        'this phase is left".\n'
+        '- To ask the human, run `pi-marathon ask "QUESTION"`. Then end with "more of this phase is left". The next '
+        "session gets the answer."
     )

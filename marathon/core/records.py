@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal, get_args
 
+from marathon.core.budgets import Usage
 from marathon.core.criteria import Criterion
 from marathon.core.error_kind import Kind
-from marathon.core.names import StateName
-from marathon.core.usage import Usage
 
+StateName = Literal["running", "paused", "completed"]
 Reason = Literal[
     "review",  # a phase is complete, and its workflow asks for a review
     "rounds",  # a phase has come back to its review too often

@@ -1,98 +1,98 @@
-"""Advice on instructions by their form alone, so the same in every language: what is there, and what could be added.
+"""Advice on instructions: which signs of a good task are there, and what could be added.
 
-It judges nothing and stops no one. Whether the words make sense is for the agent to rate, who reads them.
+The advice looks only at the form of a text, so it is the same in every language, and it never stops anyone. The agent
+rates whether the words make sense.
 """
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from marathon.core.sections import CODE_SPAN, Block, blocks, is_placeholder
 from marathon.core.text import one_line
 
-# Each sign, and what to add where it is not seen.
+# Each sign, and what to add if it is missing.
 SIGNS = {
-    "goal": "say in a sentence or two what will be different when it is done",
+    "goal": "say in a sentence or two what will be different when the task is done",
     "place": "name the files or parts to work in, as `code` or as a path",
     "boundary": "say in a paragraph or section of its own what must stay as it is",
     "criterion": "list what must hold below `## Success Criteria`, or in checks.toml",
-    "command": "name a command that checks it, as `code`",
-    "end": "say last what must exist then, such as a file, or a command that passes",
+    "command": "name a command that checks the result, as `code`",
+    "end": "say last what must exist at the end, such as a file or a command that passes",
 }
 LONGEST = 200_000  # characters that are read
-_SENTENCE = 15  # columns; less is a word or two
+_SENTENCE = 15  # columns; anything shorter is only a word or two
 _SHELLS = ("", "sh", "bash", "zsh", "fish", "shell", "console")
 _PROGRAM = re.compile(r"(?:[\w.~-]*/)*[a-z0-9][\w.+-]*")
 _NOT_A_COMMAND = re.compile(r"[\w.:]+\(.*|\S+ [=:({<+*].*|[A-Z]+ .*", re.S)
 _PATH = re.compile(r"[\w@~.-]*(?:/[\w@.-]+)*\w{2}\.[a-z]{1,5}|(?:\.{0,2}|~)/?[\w@.-]+/(?:[\w@.-]+/)*|[./~][\w@./-]+\w")
 _NAME = re.compile(r"[\w./~][\w./:~-]*(?:\(.*\))?")
 _EDGES = "`'\"*_,;:!?()[]{}<>"
-Numbered = Sequence[tuple[int, Block]]  # the number of a block's section, and the block
 
 
 @dataclass(frozen=True)
 class Advice:
-    """For each sign what was found ("" where nothing was), and what a template left in the text."""
+    """What was found for each sign ("" if nothing was), and the placeholders that are left in the text."""
 
     signs: dict[str, str]
     placeholders: tuple[str, ...]
 
     def lines(self) -> list[str]:
-        """A line for each sign, then the placeholders; as it is shown."""
+        """A line for each sign, then a line for each placeholder."""
         found = [f"  {'✓' if text else '+'} {sign:10} {text or SIGNS[sign]}" for sign, text in self.signs.items()]
         return [*found, *(f"  + still a placeholder: {each}" for each in self.placeholders)]
 
 
 def advise(instructions: str) -> Advice:
-    """What the form of a text shows: the same text gets the same advice, and so does its translation."""
+    """The signs in the form of a text. A text and its translation get the same advice."""
     found = list(blocks(instructions[:LONGEST]))
-    sections = itertools.accumulate(block.kind == "heading" for block in found)
-    numbered = list(zip(sections, found, strict=True))
-    texts = [(number, block) for number, block in numbered if block.kind in ("paragraph", "item", "code")]
-    prose = [(number, block) for number, block in texts if block.kind != "code" and block.text[-1] not in ":："]
-    goal = next((each for each in prose if _is_sentence(each[1])), None)
-    others = [each for each in prose if each != goal]
-    # The last list is the criteria. A boundary is what stands between the goal and that list, in a section of its own,
-    # or where there are no sections, in a paragraph of its own.
-    divided = len({number for number, _ in texts}) > 1
-    last_list = max((number for number, block in others if block.kind == "item"), default=len(found) + 1)
-    criteria = [each for each in others if each[0] == last_list and each[1].kind == "item"]
-    between = [each for each in others if goal and goal[0] < each[0] < last_list]
-    boundary = between if divided else [each for each in others if goal and each[1].kind == "paragraph"]
+    texts = [block for block in found if block.kind in ("paragraph", "item", "code")]
+    prose = [block for block in texts if block.kind != "code" and block.text[-1] not in ":："]
+    goal = next(filter(_is_sentence, prose), None)
+    others = [block for block in prose if block is not goal]
+    # The last list is the criteria. A boundary stands between the goal and that list, in its own section. In a text
+    # without sections it is a paragraph.
+    divided = len({block.section for block in texts}) > 1
+    last_list = max((block.section for block in others if block.kind == "item"), default=len(found) + 1)
+    criteria = [block for block in others if block.section == last_list and block.kind == "item"]
+    if goal and divided:
+        boundary = [block for block in others if goal.section < block.section < last_list]
+    else:
+        boundary = [block for block in others if goal and block.kind == "paragraph"]
+    last = [block for block in texts if block.section == texts[-1].section]
+    end = last if not divided or last[0].section >= last_list else []
     commands = [*_commands(criteria, alone=True), *_commands(texts)]
-    end = [each for each in texts if each[0] == texts[-1][0] and (each[0] >= last_list or not divided)]
+    after = [block.text for block in prose if block.section > last_list and _is_sentence(block)]
     signs = {
-        "goal": [goal[1].text] if goal else [],
+        "goal": [goal.text] if goal else [],
         "place": [place for place in _places(prose) if place not in commands],
-        "boundary": [block.text for _, block in boundary[-1:]],
-        "criterion": [block.text for _, block in criteria],
+        "boundary": [block.text for block in boundary[-1:]],
+        "criterion": [block.text for block in criteria],
         "command": commands,
-        "end": [block.text for number, block in prose if number > last_list and _is_sentence(block)]
-        + [*_commands(end, alone=True), *_places(end)],
+        "end": [*after, *_commands(end, alone=True), *_places(end)],
     }
     first = {sign: one_line(seen[0], 70) if seen else "" for sign, seen in signs.items()}
-    return Advice(first, tuple(_placeholders(numbered, {number for number, _ in texts})))
+    return Advice(first, tuple(_placeholders(found, {block.section for block in texts})))
 
 
 def _is_sentence(block: Block) -> bool:
-    """Characters that are written without spaces say twice as much."""
+    """Whether a block says enough. Characters of scripts without spaces say twice as much."""
     return len(block.text) + sum(letter > "\u2e7f" for letter in block.text) >= _SENTENCE
 
 
-def _placeholders(numbered: Numbered, written: set[int]) -> Iterator[str]:
-    """Titles and words of the template, and its comments where nothing else was written below the heading."""
-    for number, block in numbered:
-        beside_text = block.text.startswith("<!--") and number in written
+def _placeholders(found: list[Block], written: set[int]) -> Iterator[str]:
+    """The words of the template, and its comments if nothing else was written below the heading."""
+    for block in found:
+        beside_text = block.text.startswith("<!--") and block.section in written
         if (block.kind == "placeholder" or is_placeholder(block.text)) and not beside_text:
             yield one_line(block.text.removeprefix("<!--").removesuffix("-->"), 90)
 
 
-def _commands(found: Numbered, *, alone: bool = False) -> Iterator[str]:
-    """Code that looks like something to run; with `alone`, a single word where a text begins with it counts too."""
-    for _, block in found:
+def _commands(found: list[Block], *, alone: bool = False) -> Iterator[str]:
+    """Code that looks like something to run. With `alone`, a single word at the start of a text counts too."""
+    for block in found:
         if block.kind == "code" and block.language in _SHELLS and _is_command(block.text):
             yield block.text
         for span in CODE_SPAN.finditer(block.text) if block.kind != "code" else ():
@@ -107,9 +107,9 @@ def _is_command(code: str) -> bool:
     return bool(_PROGRAM.fullmatch(program)) and not _NOT_A_COMMAND.fullmatch(code) and not is_path
 
 
-def _places(found: Numbered) -> Iterator[str]:
-    """Paths first, then other names of code."""
-    texts = [block.text for _, block in found if block.kind != "code"]
+def _places(found: list[Block]) -> Iterator[str]:
+    """Paths first, then other names in code."""
+    texts = [block.text for block in found if block.kind != "code"]
     words = (word.strip(_EDGES).rstrip(".") for text in texts for word in text.split())
     yield from filter(_PATH.fullmatch, words)
     spans = (span["code"].strip() for text in texts for span in CODE_SPAN.finditer(text))

@@ -1,6 +1,6 @@
-"""Markdown by its headings, lists and check boxes: what people write into instructions and plans.
+"""Reads the headings, lists and check boxes of the Markdown in instructions and plans.
 
-Comments and placeholders (`<!-- a hint -->`, `<what to do>`, TBD) come from a template, so they are kept apart.
+Comments and placeholders (`<!-- a hint -->`, `<what to do>`, TBD) come from a template, so they are marked as such.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NEWLINE = re.compile(r"\r\n?|\n")
 _BOX = re.compile(r"\[[ xX]\](?:[ \t]+|$)")
 _BOX_LINE = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)+\[([ xX])\][ \t]+\S")
 CODE_SPAN = re.compile(r"(?<!`)(?P<ticks>`+)(?!`)(?P<code>.*?)(?<!`)(?P=ticks)(?!`)", re.S)
-# Code may hold what looks like a comment. A comment that is a block of its own may never be closed.
+# Code may contain text that looks like a comment. A comment that is its own block may never be closed.
 _CODE_OR_COMMENT = re.compile(f"{CODE_SPAN.pattern}|<!--(?:(?!<!--).)*?-->", re.S)
 _BLOCK_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.S)
 _DECORATION = re.compile(r"[^\w(]*(?:\d{1,3}[.)])?[^\w(]*")
@@ -27,17 +27,18 @@ _PLACEHOLDER = re.compile(r"<[^<>\s]+\s[^<>]*>|(?:tbd|todo|fixme|xxx|title of th
 
 
 class Block(NamedTuple):
-    """A heading, an item of a list, a paragraph, a line of code, or what a template left there."""
+    """A heading, an item of a list, a paragraph, a line of code, or a placeholder of a template."""
 
     kind: Literal["heading", "item", "paragraph", "code", "placeholder"]
     text: str
-    level: int = 0  # of the heading, or of the list in other lists
+    level: int = 0  # of the heading, or of the list among nested lists
     language: str = ""  # of code
+    section: int = 0  # how many headings there are up to here
 
 
 def blocks(text: str) -> Iterator[Block]:
-    """What a text consists of, in order; each on one line. Items are not looked for in quotations."""
-    lists = quotes = heading = 0
+    """The blocks of a text in order, each on one line. Items inside quotations do not count as items."""
+    lists = quotes = heading = section = 0
     new_item = False
     for token in _parser().parse(text):
         if token.type.startswith(("bullet_list_", "ordered_list_")):
@@ -50,22 +51,24 @@ def blocks(text: str) -> Iterator[Block]:
         elif token.type == "heading_open":
             heading = int(token.tag[1]) if token.level == 0 else 0
         elif token.type == "inline" and heading:
-            yield Block("heading", _heading_words(token.content), heading)
+            section += 1
+            yield Block("heading", _heading_words(token.content), heading, section=section)
             heading = 0
         elif token.type in ("fence", "code_block"):
             lines = filter(None, map(str.strip, token.content.splitlines()))
-            yield from (Block("code", line, language=token.info.strip().lower()) for line in lines)
+            yield from (Block("code", line, 0, token.info.strip().lower(), section) for line in lines)
             new_item = False
         elif token.type in ("inline", "html_block"):
-            yield from _said(token, "item" if new_item else "paragraph", lists)
+            said = _said(token, "item" if new_item else "paragraph", lists)
+            yield from (block._replace(section=section) for block in said)
             new_item = False
 
 
 def sections(text: str) -> dict[str, list[Block]]:
-    """Heading (small letters, undecorated) to what was written below it, below its subheadings too.
+    """Each heading, in small letters and without decoration, with the blocks below it and below its subheadings.
 
-    What comes before the first heading is under ''. The only first-level heading, where a text begins with it, is a
-    title and no heading.
+    The key '' has the blocks before the first heading. If a text begins with its only first-level heading, that is its
+    title and not a section.
     """
     written = [block for block in blocks(text) if block.kind != "placeholder"]
     if [block for block in written if block.kind == "heading" and block.level == 1] == written[:1]:
@@ -83,16 +86,16 @@ def sections(text: str) -> dict[str, list[Block]]:
 
 
 def items(found: Iterable[Block]) -> list[str]:
-    """The items of lists, nested ones too, but not those that only announce the ones below them."""
+    """The items of lists, including nested ones, without those that only introduce the items below them."""
     all_items = [block for block in found if block.kind == "item"]
     pairs = zip(all_items, [*(item.level for item in all_items[1:]), 0], strict=False)
     return [item.text for item, next_level in pairs if not (item.text.endswith(":") and next_level > item.level)]
 
 
 def boxes(text: str) -> tuple[int, int]:
-    """How many check boxes are ticked, and how many there are; those in quotations and fenced code do not count."""
+    """How many check boxes are ticked, and how many there are. Quotations and fenced code do not count."""
     lines = _NEWLINE.split(text)
-    # People and agents indent lists as they like; that does not turn a step into code.
+    # People and agents indent lists as they like. An indented step is not code.
     for token in _parser(indented_code=False).parse(text):
         if token.type in ("fence", "html_block", "blockquote_open") and token.map:
             lines[slice(*token.map)] = [""] * (token.map[1] - token.map[0])
@@ -101,12 +104,12 @@ def boxes(text: str) -> tuple[int, int]:
 
 
 def is_placeholder(line: str) -> bool:
-    """Whether a line is what a template or a hasty hand puts where words are missing."""
+    """Whether a line stands for words that are still missing."""
     return bool(_PLACEHOLDER.fullmatch(line.strip(" \t*_")))
 
 
 def _said(token: Token, kind: Literal["item", "paragraph"], level: int) -> Iterator[Block]:
-    """One block with everything a human wrote, and one for each placeholder between."""
+    """One block with everything that a human wrote, and one for each placeholder."""
     box = _BOX.match(token.content) if kind == "item" else None
     content = token.content[box.end() :] if box else token.content
     comments: list[str] = []
@@ -141,11 +144,11 @@ def _parser(indented_code: bool = True) -> MarkdownIt:
     from markdown_it.rules_block import html_block
 
     def comment(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-        """Of HTML only comments are blocks: `<which files>` must not hide the lines below it."""
+        """Only comments count as HTML blocks, because `<which files>` must not hide the lines below it."""
         begins = state.src.startswith("<!--", state.bMarks[start] + state.tShift[start])
         return begins and html_block(state, start, end, silent)
 
-    # Only blocks are read: what stands inside a line, or looks like the target of a link, stays as it was written.
+    # Only blocks are parsed. The text of a line stays as it was written.
     parser = MarkdownIt("commonmark").disable(["inline", "reference"])
     parser.block.ruler.at("html_block", comment, {"alt": ["paragraph", "reference", "blockquote"]})
     return parser if indented_code else parser.disable("code")

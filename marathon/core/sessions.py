@@ -1,4 +1,4 @@
-"""What the journal tells of each session, as plain facts: for a file of its own, for `status` and for the report."""
+"""What the journal says about each session, as plain values for its file, for `status` and for the report."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from marathon.core.records import Begun, Record, RunStarted, SessionEnded, Sessi
 
 
 def session_facts(run: int, started: SessionStarted, ended: SessionEnded) -> dict[str, Any]:
-    """Ready for JSON."""
+    """The facts of a session, ready for JSON."""
     return {
         "run": run,
         "iteration": started.iteration,
@@ -23,7 +23,7 @@ def session_facts(run: int, started: SessionStarted, ended: SessionEnded) -> dic
 
 
 def sessions_of(records: Iterable[Record]) -> Iterator[dict[str, Any]]:
-    """Every session that came to an end, of every run, in order."""
+    """Every session that ended, of every run, in order."""
     run = 0
     started: SessionStarted | None = None
     for record in records:
@@ -40,5 +40,5 @@ def sessions_of(records: Iterable[Record]) -> Iterator[dict[str, Any]]:
 
 
 def _plain(value: object) -> object:
-    """A record's parts are small dataclasses."""
+    """The parts of a record are small dataclasses."""
     return vars(value) if hasattr(value, "__dict__") else value

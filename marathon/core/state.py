@@ -1,4 +1,4 @@
-"""STATE.json: the agent's proposal, read with suspicion and written for other tools."""
+"""STATE.json: what the agent proposes. It is read with suspicion and written for other tools."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_core import from_json
 
-from marathon.core.names import StateInvalid, StateName, utc
-from marathon.core.records import Rating
-from marathon.core.text import one_line
+from marathon.core.records import Rating, StateName
+from marathon.core.text import one_line, utc
+from marathon.core.validation import first_mistake
 
 MAX_BYTES = 1024 * 1024
-MAX_DEPTH = 100
 MOST_POINTS = 10
-_STRICT = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+
+
+class StateInvalid(ValueError):
+    """STATE.json cannot be read as a proposal. The text names the field, or what is wrong with the bytes."""
 
 
 class TaskState(BaseModel):
-    """What STATE.json says. Fields we do not know are kept as they are."""
+    """What STATE.json says. Unknown fields are kept as they are."""
 
     model_config = ConfigDict(strict=True, extra="allow", frozen=True)
 
@@ -41,26 +44,26 @@ class TaskState(BaseModel):
         return value
 
     def written(self, now: datetime, **changes: Any) -> TaskState:
-        """The same with some fields changed and stamped now."""
+        """A copy with some fields changed and with the time of now."""
         return self.model_copy(update={"updatedAt": utc(now), **changes})
 
     def without(self, names: Iterable[str]) -> TaskState:
-        """The same without some fields we do not know ourselves."""
+        """A copy without some of the unknown fields."""
         gone = set(names) - set(TaskState.model_fields)
         if not gone & set(self.model_extra or {}):
             return self
         return TaskState.model_validate({name: value for name, value in self.model_dump().items() if name not in gone})
 
     def to_bytes(self) -> bytes:
-        return (json.dumps(self.model_dump(), indent=2, ensure_ascii=False) + "\n").encode()
+        return (json.dumps(self.model_dump(), indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 def parse_state(data: bytes) -> TaskState:
-    """Read the bytes of a STATE.json; StateInvalid says in a few words why they cannot be trusted."""
+    """Read the bytes of a STATE.json. StateInvalid says in a few words why they cannot be trusted."""
     if len(data) > MAX_BYTES:
         raise StateInvalid(f"it is larger than {MAX_BYTES} bytes")
     try:
-        text = data.decode("utf-8")
+        text = data.decode()
     except UnicodeDecodeError as error:
         raise StateInvalid("it is not UTF-8 text") from error
     if not text.strip():
@@ -68,40 +71,22 @@ def parse_state(data: bytes) -> TaskState:
     if text.lstrip().startswith("```"):
         raise StateInvalid("it is wrapped in a Markdown fence")
     try:
-        value = json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
-        _check_depth(value)
-        # Also refuses what could not be written back: half a surrogate pair, 1e999.
-        _STRICT.encode(value).encode()
+        value = from_json(data, allow_inf_nan=False)  # it refuses half a surrogate pair and more than 200 levels
+        if not isinstance(value, dict):
+            raise StateInvalid("it is not a JSON object")
+        json.loads(text, object_pairs_hook=_without_duplicates)
+        state = TaskState.model_validate(value)
+        state.to_bytes()  # fails for 1e999, which cannot be written back
     except StateInvalid:
         raise
-    except RecursionError as error:
-        raise StateInvalid("it is nested too deeply") from error
-    except UnicodeEncodeError as error:
-        raise StateInvalid("it holds half of a surrogate pair") from error
-    except ValueError as error:
-        raise StateInvalid(f"it is not JSON ({_first_line(error)})") from error
-    if not isinstance(value, dict):
-        raise StateInvalid("it is not a JSON object")
-    try:
-        return TaskState.model_validate(value)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "the object"
-        raise StateInvalid(f"field {field}: {first['msg']}") from error
+        raise StateInvalid(f"field {first_mistake(error)}") from error
+    except ValueError as error:
+        raise StateInvalid(f"it is not JSON ({error})") from error
+    return state
 
 
-def rating_in(value: object) -> Rating | None:
-    """The agent's rating of the instructions, out of an untrusted field."""
-    if not isinstance(value, Mapping):
-        return None
-    points, missing = value.get("points"), value.get("missing")
-    if isinstance(points, bool) or not isinstance(points, int | float) or not 0 <= points <= MOST_POINTS:
-        return None
-    lines = [one_line(line) for line in missing if isinstance(line, str)] if isinstance(missing, list) else []
-    return Rating(points=round(points), missing=lines[:20])
-
-
-def _no_duplicates(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def _without_duplicates(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     seen: dict[str, Any] = {}
     for key, value in pairs:
         if key in seen:
@@ -110,23 +95,12 @@ def _no_duplicates(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return seen
 
 
-def _no_constant(name: str) -> Any:
-    raise StateInvalid(f"{name} is not a JSON value")
-
-
-def _check_depth(value: Any) -> None:
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        level = [
-            child
-            for item in level
-            if isinstance(item, dict | list)
-            for child in (item.values() if isinstance(item, dict) else item)
-        ]
-        if not level:
-            return
-    raise StateInvalid("it is nested too deeply")
-
-
-def _first_line(error: ValueError) -> str:
-    return (str(error).splitlines() or [""])[0][:120]
+def rating_in(value: object) -> Rating | None:
+    """The agent's rating of the instructions, from an untrusted field."""
+    if not isinstance(value, Mapping):
+        return None
+    points, missing = value.get("points"), value.get("missing")
+    if isinstance(points, bool) or not isinstance(points, int | float) or not 0 <= points <= MOST_POINTS:
+        return None
+    lines = [one_line(line) for line in missing if isinstance(line, str)] if isinstance(missing, list) else []
+    return Rating(points=round(points), missing=lines[:20])

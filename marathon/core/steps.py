@@ -1,8 +1,8 @@
-"""What the runner may do next: one value for each act."""
+"""What the runner may do next, one value for each act, and how much of a wait is left."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from marathon.core.courses.workflow import Phase
@@ -11,17 +11,17 @@ from marathon.core.records import CriteriaFound, Gate, Record, WaitStarted
 
 @dataclass(frozen=True)
 class RunSession:
-    """Start the agent, and tell it what the runner found wrong last time."""
+    """Start the agent and tell it what was wrong after the last session."""
 
     phase: Phase
     guidance: tuple[str, ...] = ()
     reflect: bool = False
-    warnings: tuple[tuple[str, str], ...] = ()  # budgets nearly used up, each with its sentence
+    warnings: tuple[tuple[str, str], ...] = ()  # budgets that are nearly used up, each with its sentence
 
 
 @dataclass(frozen=True)
 class Wait:
-    """Let time pass before the next session; `started` once the deadline stands in the journal."""
+    """Let time pass before the next session. `started` is set once the deadline is in the journal."""
 
     kind: Literal["agent", "retry"]
     seconds: float
@@ -38,14 +38,14 @@ class Note:
 
 @dataclass(frozen=True)
 class Verify:
-    """Completion was proposed: find out whether every criterion is met."""
+    """The agent proposed completion. Find out whether every criterion is met."""
 
     criteria: CriteriaFound
 
 
 @dataclass(frozen=True)
 class Finish:
-    """The task is complete; `recorded` if it was before."""
+    """The task is complete. `recorded` is true if the journal already says so."""
 
     recorded: bool = False
 
@@ -55,5 +55,41 @@ class Halt:
     """Nothing can be done until a human restarts the task."""
 
 
-# A Gate without a token is to be opened; one with a token is open and waits for its answer.
+# A Gate without a token is to be opened. A Gate with a token is open and waits for its answer.
 Step = RunSession | Gate | Wait | Note | Verify | Finish | Halt
+
+
+@dataclass(frozen=True)
+class Now:
+    """One moment on two clocks: the wall clock, and the time since this boot."""
+
+    wall: float
+    boot: str
+    since_boot: float
+
+
+def wait_record(kind: Literal["agent", "retry"], seconds: float, reason: str, now: Now) -> WaitStarted:
+    return WaitStarted(
+        kind=kind,
+        seconds=seconds,
+        reason=reason,
+        until=now.wall + seconds,
+        boot=now.boot,
+        until_boot=now.since_boot + seconds,
+    )
+
+
+def left(wait: WaitStarted, now: Now) -> float:
+    """The seconds until the deadline, never more than the wait was long.
+
+    The clock of the boot counts. After another boot the wall clock counts.
+    """
+    same_boot = wait.boot and wait.boot == now.boot
+    remaining = wait.until_boot - now.since_boot if same_boot else wait.until - now.wall
+    return min(max(remaining, 0.0), wait.seconds)
+
+
+def carried_over(wait: WaitStarted, now: Now) -> WaitStarted:
+    """A wait of an earlier boot on the clock of this one. From now on, setting the wall clock changes nothing."""
+    remaining = left(wait, now)
+    return replace(wait, until=now.wall + remaining, boot=now.boot, until_boot=now.since_boot + remaining)

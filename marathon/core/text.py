@@ -1,11 +1,12 @@
-"""Makes text of agents and repositories safe to show, and numbers readable."""
+"""Makes the text of agents and repositories safe to show, and makes numbers and times readable."""
 
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 COMPLETE_MARK = "<loop-complete>"
-# CSI, OSC/DCS/APC/PM/SOS strings, and two-character escapes; _CONTROL removes what is left of a broken one.
+# CSI, OSC/DCS/APC/PM/SOS strings, and two-character escapes. _CONTROL removes the rest of a broken one.
 _ESCAPE = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?|\x1b[ -/]*[0-~]|\x9b[0-?]*[ -/]*[@-~]"
 )
@@ -37,8 +38,13 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600}h {whole % 3600 // 60:02d}m"
 
 
+def utc(moment: datetime) -> str:
+    """ISO-8601 in UTC with a Z, to the second."""
+    return moment.astimezone(UTC).isoformat(timespec="seconds").removesuffix("+00:00") + "Z"
+
+
 def seconds_in(text: str) -> float | None:
-    """Read 90, 90s, 5m, 2h, 1d or 1.5h as seconds; None if the text is not a duration."""
+    """Read 90, 90s, 5m, 2h, 1d or 1.5h as seconds. None means that the text is not a duration."""
     match = _DURATION.fullmatch(text.strip())
     return float(match[1]) * _UNITS[match[2] or "s"] if match else None
 
@@ -56,7 +62,7 @@ def says_complete(message: str) -> bool:
 
 
 def steps_line(steps: tuple[int, int] | None) -> str:
-    """Such as 7/9 steps; nothing for a plan without check boxes."""
+    """Such as 7/9 steps, or nothing for a plan without check boxes."""
     return f"{steps[0]}/{steps[1]} steps" if steps and steps[1] else ""
 
 

@@ -1,4 +1,4 @@
-"""Reads values from files into dataclasses with pydantic, and says in plain words what is wrong: `field: reason`."""
+"""Reads values from files into dataclasses with pydantic. Mistakes are named in plain words, as `field: reason`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any, TypeVar, cast
 
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
+from marathon.core.text import clean
+
 T = TypeVar("T")
 
-# What pydantic calls a mistake, and what we call it. Our own checks (value_error) speak for themselves.
+# The types of mistakes that pydantic knows, and our words for them. Our own checks (value_error) bring their words.
 _REASONS = {
     "missing": "it is missing",
     "extra_forbidden": "there is no such setting",
@@ -28,6 +30,7 @@ _REASONS = {
     "model_type": "it is not a table",
     "too_short": "it is empty",
     "string_too_short": "it is empty",
+    "string_too_long": "it is longer than {max_length} characters",
     "literal_error": "it is not {expected}",
     "greater_than_equal": "it is less than {ge}",
     "less_than_equal": "it is more than {le}",
@@ -36,11 +39,11 @@ _REASONS = {
 
 
 class Invalid(ValueError):
-    """A value cannot be used; str() is `field: reason`, or the reason alone where it is about the whole."""
+    """A value cannot be used. The text is `field: reason`, or the reason alone if it is about the whole value."""
 
 
 def read(kind: type[T], value: object) -> T:
-    """An instance of a dataclass (or another kind pydantic knows) from a table; Invalid names the first mistake."""
+    """A value of a type that pydantic knows, such as a dataclass. Invalid names the first mistake."""
     try:
         found: T = _adapter(cast("Any", kind)).validate_python(value)
         return found
@@ -49,7 +52,7 @@ def read(kind: type[T], value: object) -> T:
 
 
 def must(hold: Callable[[Any], object], otherwise: str) -> AfterValidator:
-    """For Annotated: refuses a value for which `hold` is not true; `{}` in the reason is the value."""
+    """A validator for Annotated that refuses a value for which `hold` is false. `{}` in the reason is the value."""
 
     def check(value: T) -> T:
         if not hold(value):
@@ -59,13 +62,20 @@ def must(hold: Callable[[Any], object], otherwise: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+# A file that a repository brings must not act on the terminal, nor show a line that looks like one of ours.
+SHOWN = must(lambda value: clean(value) == value, "it holds control characters")
+SHOWN_ON_ONE_LINE = must(
+    lambda value: clean(value) == value and not {"\n", "\t"} & set(value), "it holds control characters"
+)
+
+
 def first_mistake(error: ValidationError) -> str:
-    """`phases.1.id: it is not text`. A part of the way in <angles> is a tag of a union, which no file contains."""
+    """Such as `phases.1.id: it is not text`. Parts in <angles> are tags of a union, which no file contains."""
     first = error.errors(include_url=False, include_input=False)[0]
-    way = ".".join(str(part) for part in first["loc"] if not str(part).startswith("<"))
+    place = ".".join(str(part) for part in first["loc"] if not str(part).startswith("<"))
     template = _REASONS.get(first["type"])
     reason = template.format_map(first.get("ctx", {})) if template else first["msg"].lower()
-    return f"{way}: {reason}" if way else reason
+    return f"{place}: {reason}" if place else reason
 
 
 @functools.cache  # building one takes longer than using it

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 
-from marathon.core.wait import Now
+from marathon.core.steps import Now
 from marathon.process import linux
 
 # Both go on while the machine sleeps: on macOS the monotonic clock does, on Linux it does not.

@@ -6,9 +6,9 @@ import signal
 from typing import TYPE_CHECKING
 
 from marathon.agents.base import Outcome
+from marathon.core.courses.workflow import DONE
 from marathon.core.decide import next_step
 from marathon.core.gates import WAITS_FOR_HUMAN
-from marathon.core.names import DONE
 from marathon.core.records import Finished, Gate
 from marathon.core.steps import Finish, Halt, Note, RunSession, Verify, Wait
 from marathon.core.text import duration, steps_line

@@ -19,7 +19,7 @@ from marathon.core.courses.where import Where
 from marathon.core.events import Event, Notice, Sink
 from marathon.core.life import Life
 from marathon.core.records import Oversight, Record
-from marathon.core.wait import Now
+from marathon.core.steps import Now
 from marathon.process.clock import moment
 from marathon.process.signals import Signals
 from marathon.runner import gates, opening, verify

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from marathon.core.budgets import BUDGETS, with_amounts
 from marathon.core.courses.phases import Phases
+from marathon.core.courses.workflow import DONE, Phase, WorkflowInvalid, locate, places, recorded_path
 from marathon.core.courses.workflow import Path as PhasePath
-from marathon.core.courses.workflow import Phase, WorkflowInvalid, locate, places, recorded_path
 from marathon.core.events import Notice, Sink
 from marathon.core.human_note import HumanNote
-from marathon.core.names import DONE, StateInvalid
 from marathon.core.records import Begun, LimitSet, OversightSet, RestartBegun
-from marathon.core.state import TaskState
+from marathon.core.state import StateInvalid, TaskState
 from marathon.core.text import clean, one_line
 from marathon.errors import TaskInvalid, WrongUsage
 from marathon.process.tree import command_of, end, find_by_environ, look

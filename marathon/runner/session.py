@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from marathon.agents.base import Host, Outcome
 from marathon.core import events
 from marathon.core.breakers import last_contents
-from marathon.core.courses.workflow import Phase
+from marathon.core.courses.workflow import DONE, Phase
 from marathon.core.events import SessionBegan
 from marathon.core.life import Life, Steer
-from marathon.core.names import DONE, StateInvalid
 from marathon.core.prompt import build_prompt
 from marathon.core.records import Proposal, Rating, SessionEnded, SessionStarted, SteerTaken, WaitAsked
-from marathon.core.state import TaskState, rating_in
+from marathon.core.state import StateInvalid, TaskState, rating_in
 from marathon.core.steps import RunSession
 from marathon.core.text import clean, one_line, steps_line
 from marathon.errors import TaskInvalid

@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from marathon.core.life import Life
-from marathon.core.names import utc
 from marathon.core.prompt import REFLECTION, Briefing
 from marathon.core.steps import RunSession
+from marathon.core.text import utc
 
 if TYPE_CHECKING:
     from marathon.runner.marathon import Marathon

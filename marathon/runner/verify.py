@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from marathon.core.criteria import CriteriaInvalid, Criterion, digest, read_criteria
-from marathon.core.names import StateInvalid
 from marathon.core.records import Checked, CriteriaFound
+from marathon.core.state import StateInvalid
 from marathon.core.steps import Verify
 from marathon.runner.checks import Checks
 from marathon.runner.session import update_state

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from marathon.core import events
 from marathon.core.events import WaitBegan, Waiting
 from marathon.core.records import WaitEnded, WaitStarted
-from marathon.core.steps import Wait
-from marathon.core.wait import carried_over, left, wait_record
+from marathon.core.steps import Wait, carried_over, left, wait_record
 from marathon.process.keys import Keys
 from marathon.process.signals import ENDING, Interrupted, Signals
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from marathon.core.budgets import Usage
 from marathon.core.gates import POLICIES, Offer
 from marathon.core.life import NOTHING_USED, Life
 from marathon.core.records import Gate
+from marathon.core.steps import Now, left
 from marathon.core.text import amount, clean, duration, one_line
-from marathon.core.usage import Usage
-from marathon.core.wait import Now, left
 
 
 @dataclass(frozen=True)

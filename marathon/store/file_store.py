@@ -8,8 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from marathon.core.names import utc
 from marathon.core.records import Record, Torn
+from marathon.core.text import utc
 from marathon.store.files import PRIVATE_FILE, append_durable
 from marathon.store.inbox import Kind, Message
 from marathon.store.journal import journal_bytes, records_in

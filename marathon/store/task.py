@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from marathon.core.human_note import TITLE, HumanNote
-from marathon.core.names import StateInvalid
 from marathon.core.records import HumanMark
 from marathon.core.sections import boxes
+from marathon.core.state import StateInvalid
 from marathon.errors import TaskInvalid
 from marathon.store.files import (
     SHARED_FILE,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from marathon.agents.pi.reading import LONGEST_RECORD, Run
+from marathon.core.budgets import Usage, usage_in
 from marathon.core.events import Event, Notice, Output, Text, ToolCalled, ToolEnded, Used, usage_of
-from marathon.core.usage import Usage, usage_in
 from marathon.process.output import LINE_LIMIT as LIMIT
 from marathon.process.output import Framer
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from marathon.agents.pi.tui import tui_outcome
-from marathon.core.usage import Usage
+from marathon.core.budgets import Usage
 from marathon.process.start import Exit, Reason
 
 MARK: dict[str, object] = {"sessionEnded": True, "stopReason": "stop"}

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marathon.core.breakers import Breakers, circles, parse_breakers, remember, returns, signature
-from marathon.core.budgets import Limits
+from marathon.core.breakers import circles, remember, returns, signature
+from marathon.core.budgets import Breakers, Limits, parse_breakers
 from marathon.core.criteria import Criterion
 from marathon.core.records import Answer, Checked, CheckResult, CriteriaFound, Gate, Record
 from marathon.core.steps import RunSession

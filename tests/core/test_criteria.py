@@ -88,6 +88,7 @@ REFUSED = {
     "a folder above": (check('name = "n"\ncommand = "x"\ncwd = "a/../../b"'), ["'n'", "cwd", "out of the project"]),
     "no folder": (check('name = "n"\ncommand = "x"\ncwd = ""'), ["'n'", "cwd"]),
     "a folder with a NUL": (check('name = "n"\ncommand = "x"\ncwd = "a\\u0000"'), ["'n'", "cwd"]),
+    "a folder with a newline": (check('name = "n"\ncommand = "x"\ncwd = "a\\n- b"'), ["'n'", "cwd", "control"]),
     "timeout 0": (check('name = "n"\ncommand = "x"\ntimeout = 0'), ["'n'", "timeout"]),
     "timeout below 0": (check('name = "n"\ncommand = "x"\ntimeout = -1.5'), ["'n'", "timeout"]),
     "timeout inf": (check('name = "n"\ncommand = "x"\ntimeout = inf'), ["'n'", "timeout"]),
@@ -178,10 +179,10 @@ def test_code_quotations_and_comments_below_the_heading_are_no_criteria() -> Non
     assert read_criteria(None, text) == (Criterion(name="real"),)
 
 
-def test_the_template_has_no_criteria_and_the_demo_has_three() -> None:
+def test_the_template_has_no_criteria_and_the_demo_has_two() -> None:
     assert read_criteria(None, (ROOT / "task-template/instructions.md").read_text()) == ()
     demo = read_criteria(None, (ROOT / "marathon/demo_project/instructions.md").read_text())
-    assert [found.command for found in demo] == ["", "", "python3 -m unittest discover -s tests"]
+    assert [found.command for found in demo] == ["", "python3 -m unittest discover -s tests"]
 
 
 def test_both_sources_count_and_the_file_comes_first_and_stands() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from marathon.core.budgets import Usage
 from marathon.core.events import (
     LONGEST_TEXT,
     CheckEnded,
@@ -28,7 +29,6 @@ from marathon.core.events import (
     decode,
     encode,
 )
-from marathon.core.usage import Usage
 
 USAGE = Usage(input=800, output=40, cacheRead=200, cost=0.5, turns=1, toolCalls=2, model="m")
 EVENTS: list[Logged] = [

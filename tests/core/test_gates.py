@@ -10,8 +10,8 @@ import pytest
 
 from marathon.core.courses.phases import Phases
 from marathon.core.courses.where import Where
+from marathon.core.courses.workflow import DONE
 from marathon.core.gates import POLICIES, Offer, commands, offers, refusal
-from marathon.core.names import DONE
 from marathon.core.records import Answer, Gate, Reason
 from tests.core.making import RPI, after, begun, fold, gate, left, library, verdict, workflow
 

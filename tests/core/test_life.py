@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from marathon.core.breakers import CUT_SHORT, Streaks
+from marathon.core.budgets import Usage
 from marathon.core.courses.phases import Phases, Place
 from marathon.core.courses.workflow import Position, Segment
 from marathon.core.human_note import HumanNote, Reply
@@ -30,8 +32,6 @@ from marathon.core.records import (
     WaitStarted,
     parse_record,
 )
-from marathon.core.streaks import CUT_SHORT, Streaks
-from marathon.core.usage import Usage
 from tests.core.making import RPI, after, begun, fold, gate, left, mark, open_things, read, started, thorough, verdict
 from tests.core.strategies import any_record
 

@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marathon.agents.table import AGENTS
-from marathon.core.courses.workflow import Phase, Workflow, advance, current, enter, places
+from marathon.core.courses.workflow import DONE, Phase, Workflow, advance, current, enter, places
 from marathon.core.human_note import TITLE, HumanNote, Reply
-from marathon.core.names import DONE
 from marathon.core.prompt import Briefing, build_prompt
 from marathon.core.records import Begun
 from marathon.core.state import TaskState, parse_state

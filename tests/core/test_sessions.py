@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from marathon.core.budgets import Usage
 from marathon.core.records import Record, RunStarted, SessionEnded, SessionStarted, Torn, WaitAsked
 from marathon.core.sessions import sessions_of
-from marathon.core.usage import Usage
 from tests.core.making import RPI, begun
 from tests.core.strategies import any_record
 

@@ -22,12 +22,12 @@ CORRUPT: dict[str, tuple[bytes, str]] = {
     "markdown fence": (b"```json\n" + GOOD + b"\n```\n", "Markdown fence"),
     "too large": (GOOD[:-1] + b',"pad":"' + b"x" * (1 << 20) + b'"}', "larger than"),
     "utf-16": (GOOD.decode().encode("utf-16"), "not UTF-8"),
-    "lone surrogate": (GOOD.replace(b"null", b'"\\ud800"'), "surrogate"),
+    "lone surrogate": (GOOD.replace(b"null", b'"\\ud800"'), "hex escape"),
     "duplicate key": (GOOD[:-1] + b',"state":"running"}', "'state' is there twice"),
-    "nan": (GOOD.replace(b"1,", b"NaN,"), "NaN"),
+    "nan": (GOOD.replace(b"1,", b"NaN,"), "it is not JSON"),
     "true as a number": (GOOD.replace(b"1,", b"true,"), "field iteration"),
-    "5,000 digits": (GOOD.replace(b"1,", b"9" * 5000 + b","), "digits"),
-    "10,000 deep": (GOOD[:-1] + b',"mine":' + b"[" * 10_000 + b"]" * 10_000 + b"}", "nested too deeply"),
+    "5,000 digits": (GOOD.replace(b"1,", b"9" * 5000 + b","), "out of range"),
+    "10,000 deep": (GOOD[:-1] + b',"mine":' + b"[" * 10_000 + b"]" * 10_000 + b"}", "recursion limit"),
     "unknown phase": (GOOD.replace(b"research", b"testing"), "field phase"),
 }
 

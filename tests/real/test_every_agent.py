@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import pytest
 
+from marathon.core.budgets import Usage
 from marathon.core.events import (
     GateOpened,
     Logged,
@@ -21,7 +22,6 @@ from marathon.core.events import (
     encode,
     usage_of,
 )
-from marathon.core.usage import Usage
 from marathon.store.events import follow, read_events
 from tests.real.model_server import Turn, Work, bash, by_phase
 from tests.real.real_world import RealWorld

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from marathon.core.budgets import usage_in
 from marathon.core.events import Notice, Text, ToolCalled, ToolEnded, usage_of
-from marathon.core.usage import usage_in
 from marathon.store.events import follow
 from marathon.store.inbox import Inbox
 from tests.real.desk import PROMPT, Desk

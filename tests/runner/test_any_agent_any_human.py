@@ -17,8 +17,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from marathon.core.budgets import Limits
 from marathon.core.events import Event, Waiting
-from marathon.core.names import utc
 from marathon.core.records import Gate, Record, RunStarted, SessionStarted
+from marathon.core.text import utc
 from marathon.errors import TaskInvalid
 from marathon.store.journal import read_journal
 from tests.support.anyone import (

@@ -66,7 +66,7 @@ def test_an_answer_is_kept_in_human_md_and_told_as_new_once(world: World) -> Non
     assert human.endswith("The agent asked:\n\n> Which DB?\n\nThe answer:\n\npostgres\n")
     world.cli("approve", "task", "-m", "go on")
     world.run()
-    assert "human.md (all the human ever said" in world.prompt(3)
+    assert "human.md (everything the human ever said" in world.prompt(3)
     assert "> go on" in world.prompt(3)
     assert "postgres" not in world.prompt(3)
 

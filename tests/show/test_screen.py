@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from marathon.core.budgets import Usage
 from marathon.core.events import (
     CheckEnded,
     Event,
@@ -30,7 +31,6 @@ from marathon.core.events import (
     WaitBegan,
     Waiting,
 )
-from marathon.core.usage import Usage
 from marathon.show.screen import Screen
 from tests.process.driver import Pty
 from tests.support.world import World, research

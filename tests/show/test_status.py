@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from marathon.core.budgets import Usage
 from marathon.core.courses.where import Where
 from marathon.core.gates import offers
 from marathon.core.life import Life
@@ -21,8 +22,7 @@ from marathon.core.records import (
     SessionStarted,
     WaitStarted,
 )
-from marathon.core.usage import Usage
-from marathon.core.wait import Now
+from marathon.core.steps import Now
 from marathon.show.status import Status, condition_of, gate_facts, session_line, status_lines, waits_for
 from tests.core.making import fold
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from marathon.core.budgets import Usage
 from marathon.core.events import (
     GateOpened,
     Notice,
@@ -23,7 +24,6 @@ from marathon.core.events import (
     encode,
     usage_of,
 )
-from marathon.core.usage import Usage
 from marathon.errors import DiskFailed
 from marathon.store.events import EventLog, follow, has_output, last_activity, read_events
 from tests.store.tools import full_after, mode_of

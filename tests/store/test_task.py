@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from marathon.core.human_note import HumanNote
-from marathon.core.names import StateInvalid
 from marathon.core.records import HumanMark
-from marathon.core.state import TaskState
+from marathon.core.state import StateInvalid, TaskState
 from marathon.errors import DiskFailed, TaskInvalid
 from marathon.store.task import Task, create_task
 from tests.store.tools import full_after, mode_of, umask

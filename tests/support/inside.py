@@ -18,7 +18,7 @@ from marathon.core.courses.phases import Phases
 from marathon.core.courses.workflow import Definitions
 from marathon.core.events import Event
 from marathon.core.records import Record
-from marathon.core.wait import Now
+from marathon.core.steps import Now
 from marathon.process.signals import Signals
 from marathon.runner.loop import run as run_marathon
 from marathon.runner.marathon import RunOptions

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from marathon.core.courses.workflow import Definitions, Phase, Position, Segment, advance, current, locate, loop
-from marathon.core.names import DONE
+from marathon.core.courses.workflow import DONE, Definitions, Phase, Position, Segment, advance, current, locate, loop
 from marathon.core.records import (
     Answer,
     Begun,

@@ -16,11 +16,10 @@ from typing import Any
 
 from marathon.agents.base import Host, Outcome
 from marathon.core import life as lives
-from marathon.core.courses.workflow import Phase, places
+from marathon.core.courses.workflow import DONE, Phase, places
 from marathon.core.life import Steer
-from marathon.core.names import DONE
 from marathon.core.records import Answer
-from marathon.core.wait import Now
+from marathon.core.steps import Now
 from marathon.store.agent_channel import AgentChannel
 from marathon.store.journal import read_journal
 from marathon.store.task import Task

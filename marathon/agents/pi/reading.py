@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from marathon.agents.reading import Failure, failure_of, table_in, text_in
+from marathon.core.budgets import Usage, number_in, usage_in
 from marathon.core.events import LONGEST_TEXT, Event, Notice, Output, Text, ToolCalled, ToolEnded, Used, usage_of
 from marathon.core.text import one_line, says_complete
-from marathon.core.usage import Usage, number_in, usage_in
 
 LONGEST_RECORD = 64 * 1024 * 1024
 LOGIN = "check the key: start pi and type /login"

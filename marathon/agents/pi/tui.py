@@ -9,7 +9,7 @@ from dataclasses import replace
 from marathon.agents.base import Host, Outcome, crash, failed_outcome, interruption, run_program
 from marathon.agents.pi.find import EXTENSION, PiAgent
 from marathon.agents.pi.reading import LOGIN, pi_failure
-from marathon.core.usage import usage_in
+from marathon.core.budgets import usage_in
 from marathon.process.start import Exit
 
 BEGIN = "The file above is your task for this session. Begin."

@@ -1,1 +1,1 @@
-"""Courses: what decides how a task goes on. Phases of a workflow first."""
+"""Courses decide how a task continues. The first course follows the phases of a workflow."""

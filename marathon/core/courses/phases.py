@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar, Literal, NamedTuple
 
-from marathon.core.breakers import WARN_FROM_ROUND
+from marathon.core.breakers import CUT_SHORT, WARN_FROM_ROUND
 from marathon.core.budgets import Limits
 from marathon.core.completion import all_met, failures_for_agent, human_needed_for, same_failures
 from marathon.core.courses.base import Course
 from marathon.core.courses.where import Where
 from marathon.core.courses.workflow import (
+    DONE,
     Definitions,
     Path,
     Phase,
@@ -27,10 +28,8 @@ from marathon.core.courses.workflow import (
 from marathon.core.decide import note_of, stuck_reason
 from marathon.core.gates import POLICIES
 from marathon.core.life import Life
-from marathon.core.names import DONE
 from marathon.core.records import Begun, Checked, Gate, Moved, Record, RunStarted, SessionEnded
 from marathon.core.steps import Finish, Note, RunSession, Step, Verify
-from marathon.core.streaks import CUT_SHORT
 
 REFUSED_ENDS = 3
 INVALID_STATES = 2

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from marathon.core.courses.workflow import Phase
-from marathon.core.names import DONE
+from marathon.core.courses.workflow import DONE, Phase
 
 
 @dataclass(frozen=True)

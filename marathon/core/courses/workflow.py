@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, ConfigDict, Discriminator, Field, NonNegativeInt, StrictBool, Tag
 
-from marathon.core.text import clean
-from marathon.core.validation import Invalid, must, read
+from marathon.core.validation import SHOWN_ON_ONE_LINE, Invalid, must, read
 
+DONE = "done"  # the phase of a task that is complete
 MOST_PHASES = 500
 MOST_LEVELS = 100
-MOST_NAMES = 8  # of a circle, in a message
 _RESERVED_FILES = {"STATE.json", "instructions.md", "human.md"}
-
-
-def _shows_on_one_line(value: str) -> bool:
-    return clean(value) == value and not {"\n", "\t"} & set(value)
 
 
 Identifier = Annotated[
@@ -29,17 +24,17 @@ Identifier = Annotated[
 FileName = Annotated[
     str, must(re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.-]{0,99}").fullmatch, "it is not a plain file name")
 ]
-Shown = Annotated[str, must(_shows_on_one_line, "it holds control characters")]
+Shown = Annotated[str, SHOWN_ON_ONE_LINE]
 Name = Annotated[Shown, must(lambda value: 0 < len(value) <= 100, "it has to have 1 to 100 characters")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Phase:
-    """One concrete phase: what a session in it is told, reads and leaves behind."""
+    """One phase: what its sessions are told, what they read, and what they write."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
-    id: Annotated[Identifier, must(lambda value: value != "done", "'{}' is reserved")]
+    id: Annotated[Identifier, must(lambda value: value != DONE, "'{}' is reserved")]
     name: Name
     emoji: Shown = ""
     brief: Annotated[str, Field(min_length=1)]
@@ -51,7 +46,7 @@ class Phase:
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
-    """A phase that is another workflow."""
+    """An entry that stands for another workflow."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
@@ -70,15 +65,14 @@ Entry = Annotated[
 
 def _have_different_ids(entries: tuple[Phase | Reference, ...]) -> tuple[Phase | Reference, ...]:
     ids = [entry.id for entry in entries if isinstance(entry, Phase)]
-    for one in ids:
-        if ids.count(one) > 1:
-            raise ValueError(f"phase id '{one}' is there twice")
+    if twice := next((one for one in ids if ids.count(one) > 1), None):
+        raise ValueError(f"phase id '{twice}' is there twice")
     return entries
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workflow:
-    """An ordered list of phases and references under a key."""
+    """An ordered list of phases and references."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
@@ -109,7 +103,7 @@ class Position(NamedTuple):
 
 
 class WorkflowInvalid(ValueError):
-    """A definition, or a position in one, cannot be used; str() says why."""
+    """A definition or a position cannot be used. The text says why."""
 
 
 def parse_workflow(key: str, raw: Mapping[str, Any]) -> Workflow:
@@ -125,87 +119,58 @@ def parse_workflow(key: str, raw: Mapping[str, Any]) -> Workflow:
 def validate(
     found: Definitions, refused: Mapping[str, str] | None = None
 ) -> tuple[dict[str, Workflow], dict[str, str]]:
-    """The workflows that can be used, and the refused ones with the reason.
-
-    A workflow is judged after those it refers to. What is never reached this way is in a circle or leads to one.
-    """
-    good: dict[str, Workflow] = {}
-    bad = dict(refused or {})
-    sizes: dict[str, tuple[int, int]] = {}
-    left = dict(found)
-    while left:
-        ready = [key for key in left if not any(other in left for other in _references(left[key]))]
-        for key in ready:
-            workflow = left.pop(key)
-            reason = _reason_against(workflow, good, bad, sizes)
-            if reason:
-                bad[key] = reason
-            else:
-                good[key] = workflow
-        if not ready:
-            circles = {key: way for key in left if (way := _way_back(key, left))}
-            bad |= {key: f"it refers to itself: {way}" for key, way in circles.items()}
-            left = {key: workflow for key, workflow in left.items() if key not in circles}
-    return good, bad
+    """The workflows that can be used, and the refused ones, each with the reason."""
+    refused = refused or {}
+    bad = dict(refused)
+    for key in found:
+        try:
+            if len(list(itertools.islice(_unfolded(found, refused, (key,)), MOST_PHASES + 1))) > MOST_PHASES:
+                bad[key] = f"it unfolds into more than {MOST_PHASES} phases"
+        except WorkflowInvalid as error:
+            bad[key] = str(error)
+    return {key: workflow for key, workflow in found.items() if key not in bad}, bad
 
 
-def _references(workflow: Workflow) -> list[str]:
-    return [entry.workflow for entry in workflow.phases if isinstance(entry, Reference)]
-
-
-def _reason_against(
-    workflow: Workflow, good: Definitions, bad: Mapping[str, str], sizes: dict[str, tuple[int, int]]
-) -> str:
-    """Why a workflow is refused, or nothing; then its size is noted: concrete phases and levels, all told."""
-    below = _references(workflow)
-    for other in below:
-        if other not in good:
-            return f"it refers to '{other}', which is " + ("refused" if other in bad else "not there")
-    phases = len(workflow.phases) - len(below) + sum(sizes[other][0] for other in below)
-    levels = 1 + max((sizes[other][1] for other in below), default=0)
-    if phases > MOST_PHASES:
-        return f"it unfolds into more than {MOST_PHASES} phases"
-    if levels > MOST_LEVELS:
-        return f"its references are more than {MOST_LEVELS} levels deep"
-    sizes[workflow.key] = phases, levels
-    return ""
-
-
-def _way_back(start: str, found: Definitions) -> str:
-    """The names on the shortest way from start back to start, or nothing."""
-    came_from: dict[str, str] = {}
-    ahead = [start]
-    for here in ahead:
-        for other in _references(found[here]):
-            if other in found and other not in came_from:
-                came_from[other] = here
-                ahead.append(other)
-    if start not in came_from:
-        return ""
-    way = [start, came_from[start]]
-    while way[-1] != start:
-        way.append(came_from[way[-1]])
-    names = way[::-1]
-    return " > ".join(names if len(names) <= MOST_NAMES else [*names[:MOST_NAMES], "…", start])
+def _unfolded(found: Definitions, refused: Mapping[str, str], path: tuple[str, ...]) -> Iterator[Phase]:
+    """Every phase below the last workflow of the path. WorkflowInvalid says why the first one cannot be used."""
+    for entry in found[path[-1]].phases:
+        if isinstance(entry, Phase):
+            yield entry
+            continue
+        key = entry.workflow
+        if key == path[0]:
+            raise WorkflowInvalid(f"it refers to itself: {' > '.join((*path, key))}")
+        if key in refused or key in path or (key not in found and len(path) > 1):
+            raise WorkflowInvalid(f"it refers to '{(*path, key)[1]}', which is refused")
+        if key not in found:
+            raise WorkflowInvalid(f"it refers to '{key}', which is not there")
+        if len(path) == MOST_LEVELS:
+            raise WorkflowInvalid(f"its references are more than {MOST_LEVELS} levels deep")
+        yield from _unfolded(found, refused, (*path, key))
 
 
 def enter(definitions: Definitions, key: str) -> Position:
-    """A new task's position: the first concrete phase, however deep it lies."""
+    """The position of a new task, at the first phase, which may be some levels deep."""
     return Position(_descend(definitions, (Segment(key, 0),)))
 
 
 def current(definitions: Definitions, position: Position) -> Phase:
-    """The concrete phase at a position."""
-    entry = _entry(definitions, position.path)
-    if isinstance(entry, Reference):
-        raise WorkflowInvalid(
-            f"phase {position.path[-1].place + 1} of '{position.path[-1].workflow}' is a workflow now"
-        )
-    return entry
+    """The phase at a position."""
+    if not position.path:
+        raise WorkflowInvalid("the position has no path")
+    for outer, inner in itertools.pairwise(position.path):
+        entry = _entry_at(definitions, outer)
+        if not isinstance(entry, Reference) or entry.workflow != inner.workflow:
+            raise WorkflowInvalid(f"phase {outer.place + 1} of '{outer.workflow}' is no longer '{inner.workflow}'")
+    last = position.path[-1]
+    phase = _entry_at(definitions, last)
+    if isinstance(phase, Reference):
+        raise WorkflowInvalid(f"phase {last.place + 1} of '{last.workflow}' is a workflow now")
+    return phase
 
 
 def advance(definitions: Definitions, position: Position) -> tuple[Position, bool]:
-    """The position after this one, and whether the whole workflow is over (then the path stays)."""
+    """The next position, and whether the whole workflow is over. The path stays the same when it is over."""
     current(definitions, position)
     path = position.path
     while path[-1].place + 1 >= len(_workflow(definitions, path[-1].workflow).phases):
@@ -217,7 +182,7 @@ def advance(definitions: Definitions, position: Position) -> tuple[Position, boo
 
 
 def loop(definitions: Definitions, position: Position) -> Position:
-    """The innermost workflow from its first phase again; WorkflowInvalid where it does not allow that."""
+    """The first phase of the innermost workflow again. WorkflowInvalid says that the workflow does not allow this."""
     innermost = _workflow(definitions, position.path[-1].workflow)
     if not innermost.loopable:
         raise WorkflowInvalid(f"the workflow '{innermost.key}' does not allow looping (loopable = false)")
@@ -226,7 +191,7 @@ def loop(definitions: Definitions, position: Position) -> Position:
 
 
 def places(definitions: Definitions, key: str) -> list[tuple[Path, Phase]]:
-    """Every concrete phase below a workflow, in order, with its path."""
+    """Every phase of a workflow and of those it refers to, in order, with its path."""
     found: list[tuple[Path, Phase]] = []
     position, over = enter(definitions, key), False
     while not over:
@@ -236,17 +201,16 @@ def places(definitions: Definitions, key: str) -> list[tuple[Path, Phase]]:
 
 
 def locate(definitions: Definitions, key: str, phase_id: str, near: Path) -> Path | None:
-    """The phase with this id: the one at or nearest before `near`, else the first after it."""
+    """The path of the phase with this id. The last one up to `near` is preferred, then the first one after it."""
     all_places = places(definitions, key)
-    here = next((number for number, (path, _) in enumerate(all_places) if path == near), len(all_places))
-    matches = [number for number, (_, phase) in enumerate(all_places) if phase.id == phase_id]
-    before = [number for number in matches if number <= here]
-    chosen = before[-1:] or matches[:1]
-    return all_places[chosen[0]][0] if chosen else None
+    paths = [path for path, _ in all_places]
+    matches = [path for path, phase in all_places if phase.id == phase_id]
+    before = [path for path in matches if near not in paths or paths.index(path) <= paths.index(near)]
+    return next(iter(before[-1:] or matches), None)
 
 
 def breadcrumb(definitions: Definitions, position: Position) -> str:
-    """Release Pipeline > Code Review [2/3] > 🔍 Static Analysis [1/2]"""
+    """Such as `Release Pipeline > Code Review [2/3] > 🔍 Static Analysis [1/2]`."""
     parts = []
     counter = ""
     for segment in position.path:
@@ -271,9 +235,9 @@ class _OldRecord:
 
 
 def recorded_path(record: Mapping[str, Any]) -> Path | None:
-    """The path in a state of pi-workflows, whose oldest form has only an index; None where it is no such state.
+    """The path in a state of pi-workflows, or None if it is another kind of state.
 
-    A malformed one is refused, not guessed.
+    The oldest form has only an index. A malformed path is refused, not guessed.
     """
     if "workflowKey" not in record or not {"currentPath", "currentPhaseIndex"} & record.keys():
         return None
@@ -291,16 +255,6 @@ def _workflow(definitions: Definitions, key: str) -> Workflow:
     return definitions[key]
 
 
-def _entry(definitions: Definitions, path: Path) -> Phase | Reference:
-    if not path:
-        raise WorkflowInvalid("the position has no path")
-    for outer, inner in itertools.pairwise(path):
-        entry = _entry_at(definitions, outer)
-        if not isinstance(entry, Reference) or entry.workflow != inner.workflow:
-            raise WorkflowInvalid(f"phase {outer.place + 1} of '{outer.workflow}' is no longer '{inner.workflow}'")
-    return _entry_at(definitions, path[-1])
-
-
 def _entry_at(definitions: Definitions, segment: Segment) -> Phase | Reference:
     phases = _workflow(definitions, segment.workflow).phases
     if not 0 <= segment.place < len(phases):
@@ -309,8 +263,6 @@ def _entry_at(definitions: Definitions, segment: Segment) -> Phase | Reference:
 
 
 def _descend(definitions: Definitions, path: Path) -> Path:
-    entry = _entry_at(definitions, path[-1])
-    while isinstance(entry, Reference):
+    while isinstance(entry := _entry_at(definitions, path[-1]), Reference):
         path = (*path, Segment(entry.workflow, 0))
-        entry = _entry_at(definitions, path[-1])
     return path

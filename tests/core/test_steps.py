@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marathon.core.records import Record, WaitStarted
-from marathon.core.wait import Now, carried_over, left, wait_record
+from marathon.core.steps import Now, carried_over, left, wait_record
 from marathon.process.clock import boot_id
 from tests.core.making import after, thorough
 from tests.core.making import left as ended
