@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from marathon.errors import DiskFailed
-from marathon.store.events import last_activity
 from marathon.store.files import disk_errors, make_private_directory, write_atomic, write_new
 
 
@@ -46,6 +45,8 @@ class Runs:
 
     def worked(self, run: int, iteration: int, started: str) -> float:
         """Seconds from the start of a session nobody saw the end of to the last thing it printed."""
+        from marathon.store.events import last_activity  # `list` and `status` do not need it
+
         try:
             began = datetime.fromisoformat(started).timestamp()
             log = self.session_path(run, "events", iteration, "jsonl")
@@ -82,18 +83,19 @@ class Runs:
             write_atomic(self.folder(run) / "summary.md", text.encode("utf-8", "replace"), durable=False)
 
     def write_summary(self, facts: dict[str, Any]) -> None:
-        """What `list` tells of a task at rest, good for exactly this journal."""
+        """What `status` and `list` tell of a task at rest, good for exactly this journal."""
         size = (self._own / "journal.jsonl").stat().st_size
         write_atomic(self._own / "summary.json", json.dumps({**facts, "journal": size}).encode(), durable=False)
 
     def summary(self) -> dict[str, Any] | None:
-        """The summary, unless the journal has grown since."""
+        """The summary, unless the journal has grown since or a message has come."""
         try:
-            facts = json.loads((self._own / "summary.json").read_bytes())
-            current = facts["journal"] == (self._own / "journal.jsonl").stat().st_size
-        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+            facts: dict[str, Any] = json.loads((self._own / "summary.json").read_bytes())
+            current = facts.pop("journal") == (self._own / "journal.jsonl").stat().st_size
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return None
-        return facts if current else None
+        inbox = self._own / "inbox"
+        return facts if current and not (inbox.is_dir() and any(inbox.iterdir())) else None
 
     def save_round(self, run: int, phase: str, number: int, output: Path) -> None:
         target = self.round_path(run, phase, number)

@@ -48,8 +48,8 @@ def command(ctx: click.Context, into: str | None) -> None:
     # We wrote the commands that check the demo's task, so they are trusted.
     shown, there = task.relative_to(folder), f"cd {shlex.quote(str(folder))} &&"
     resume = f"{there} {name} --task {shown} --agent rehearsal"
-    line = CommandLine(task=str(shown), agent="rehearsal", auto_approve=not asked, trust=True, resume_here=resume)
-    code = run_task(line)
+    line = CommandLine(task=shown, agent="rehearsal", auto_approve=not asked, trust=True, resume_here=resume)
+    code = run_task(line, shown)
     click.echo(f"Look around: {there} git log --stat && {name} status {shown}")
     ctx.exit(code)
 

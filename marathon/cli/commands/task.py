@@ -1,42 +1,26 @@
-"""Commands for a task's instructions and criteria: new, score, check."""
+"""Commands for a task's instructions: new, score."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-import sys
-import tempfile
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import click
 
 from marathon._bundled import bundled
-from marathon.cli.arguments import message_text, task_path
-from marathon.cli.directory import TASK_DIRECTORY
-from marathon.cli.in_session import refuse_inside_a_session
-from marathon.cli.status_query import read_task
-from marathon.core.criteria import in_full, said_in_full
-from marathon.core.events import Sink
-from marathon.core.records import CheckResult, CriteriaFound
+from marathon.cli.arguments import DIRECTORY, message_text
+from marathon.core.criteria import said_in_full
 from marathon.core.score import advise
-from marathon.core.text import clean, one_line
-from marathon.errors import DiskFailed, MarathonError, TaskInvalid, WrongUsage
-from marathon.process.signals import Interrupted, Signals
-from marathon.process.terminal import interactive, on_terminal
-from marathon.runner.checks import Checks
-from marathon.runner.verify import check_environment, found_criteria, remember, verdicts_in
-from marathon.show.screen import Screen
-from marathon.store.files import read_regular
-from marathon.store.places import trusted_folder
+from marathon.core.text import clean
+from marathon.errors import DiskFailed, TaskInvalid, WrongUsage
+from marathon.process.terminal import interactive
 from marathon.store.task import INSTRUCTIONS, Task, create_task, template_files
-from marathon.store.trusted import Trusted
 
 # Each section of the instructions: its heading, and what is asked for on a terminal.
 SECTIONS = {
@@ -47,8 +31,6 @@ SECTIONS = {
     "done": ("Done", ""),
 }
 LONGEST_NAME = 180  # bytes: there is a time before it, and a file system takes 255
-LONGEST_INSTRUCTIONS = 1 << 20
-NOT_MET, WAITS_FOR_HUMAN = 1, 3
 
 
 @click.command("new")
@@ -164,106 +146,21 @@ def _answer(question: str, wanted: Callable[[str], bool | str] | None = None) ->
 
 
 @click.command("score")
-@click.argument("directory", metavar="DIR", type=TASK_DIRECTORY)
+@DIRECTORY
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def score(directory: str, as_json: bool) -> None:
+def score(shown: Path, as_json: bool) -> None:
     """Say what the instructions in DIR have and what could be added, judging by their form alone.
 
     It is advice and stops nothing. The agent rates what they mean when it does its research.
     """
-    shown = task_path(directory)
-    advice = advise(said_in_full(Task.look(shown).criteria_texts()[0], _instructions(shown)))
+    task = Task.look(shown)
+    instructions = task.folder / INSTRUCTIONS
+    if not instructions.is_file() or not instructions.resolve().is_relative_to(task.folder):
+        raise TaskInvalid(f"{shown} has no {INSTRUCTIONS} of its own. Write what is to be done into it.")
+    advice = advise(said_in_full(*task.criteria_texts()))
     if as_json:
         click.echo(json.dumps({"task": str(shown), **asdict(advice)}, indent=2))
         return
     click.echo(clean(f"{shown / INSTRUCTIONS}:"))
     click.echo("\n".join(advice.lines()))
     click.echo("The runner checks what is listed below `## Success Criteria` and in checks.toml.")
-
-
-def _instructions(shown: Path) -> str:
-    """What a task's instructions say; a file that would have to be looked for elsewhere is not its own."""
-    folder = Task.look(shown).folder
-    try:
-        path = (folder / INSTRUCTIONS).resolve()
-        data = read_regular(path, LONGEST_INSTRUCTIONS) if path.is_relative_to(folder) else None
-    except (OSError, RuntimeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise TaskInvalid(f"{shown / INSTRUCTIONS} cannot be read: {reason}.") from error
-    if data is None:
-        raise TaskInvalid(f"{shown} has no {INSTRUCTIONS} of its own. Write what is to be done into it.")
-    return data[:LONGEST_INSTRUCTIONS].decode("utf-8", "replace")
-
-
-class NotAgreed(MarathonError):
-    exit_code = WAITS_FOR_HUMAN
-
-
-@click.command("check")
-@click.argument("directory", metavar="DIR", type=TASK_DIRECTORY)
-@click.option("--trust", is_flag=True, help="Agree to the commands as they are now, without being asked.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of lines.")
-@click.pass_context
-def check(ctx: click.Context, directory: str, trust: bool, as_json: bool) -> None:
-    """Run the checks of a task, as the runner does before the task counts as done.
-
-    Exit 0: every criterion is met; 1: not; 3: no one agreed to the commands yet. Changes nothing in the task.
-    """
-    shown = task_path(directory)
-    task, project = Task.look(shown), Path.cwd()
-    refuse_inside_a_session(task, "check")
-    agreed = Trusted(trusted_folder())
-    found = found_criteria(task, project, read_task(shown, project).life.agreed, agreed)
-    if found.problem:
-        raise TaskInvalid(f"The success criteria of {shown} cannot be read: {found.problem}. Fix the file.")
-    if not found.criteria:
-        raise TaskInvalid(f"{shown} names no success criteria. Add a list '## Success Criteria' to instructions.md.")
-    for name in found.lost:
-        click.echo(f"This criterion was removed or changed: {one_line(name)}", err=True)
-    _make_sure(found, agreed, project, trust=trust, may_ask=interactive() and not as_json)
-    screen = Screen(sys.stderr if as_json else sys.stdout, live=on_terminal() and not as_json, notify=False)
-    logs = Path(tempfile.mkdtemp(prefix="pi-marathon-check-"))
-    results = _run(task, project, found, logs, screen)
-    screen.close()
-    _tell(results, logs, as_json=as_json)
-    ctx.exit(0 if all(result.met for result in results) else NOT_MET)
-
-
-def _make_sure(found: CriteriaFound, agreed: Trusted, project: Path, *, trust: bool, may_ask: bool) -> None:
-    """Only what a human agreed to is run."""
-    commands = [each for each in found.criteria if each.command]
-    if not commands or agreed.has(found.digest):
-        return
-    if not trust:
-        joined = "\n".join(f"  {in_full(each)}" for each in commands)
-        if not may_ask:
-            raise NotAgreed(
-                f"No one agreed to these commands yet; nothing was run:\n{joined}\nIf you agree: add --trust."
-            )
-        click.echo(f"These commands from the task's files will be run here:\n{joined}")
-        if not click.confirm("Run exactly these, now and whenever the task is checked?", default=False):
-            raise NotAgreed("Nothing was run.")
-    remember(agreed, found, project)
-
-
-def _run(task: Task, project: Path, found: CriteriaFound, logs: Path, emit: Sink) -> list[CheckResult]:
-    with Signals() as signals:
-        checks = Checks(project, logs, check_environment(task, f"check-{os.getpid()}"), signals, emit)
-        try:
-            return checks.run(found.criteria, verdicts_in(task)) or []
-        except Interrupted as end:
-            raise click.exceptions.Exit(128 + end.signum) from end
-
-
-def _tell(results: list[CheckResult], logs: Path, *, as_json: bool) -> None:
-    met = sum(result.met for result in results)
-    if as_json:
-        facts: dict[str, Any] = {"met": met == len(results), "results": [asdict(each) for each in results]}
-        click.echo(json.dumps({**facts, "logs": str(logs)}))
-        return
-    for result in results:
-        if not result.met and result.tail:
-            click.echo(
-                f"\n{one_line(result.name, 120)}:\n" + "\n".join(f"  {line}" for line in result.tail.splitlines())
-            )
-    click.echo(f"\n{met} of {len(results)} criteria are met. The whole output: {logs}")
