@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -82,15 +82,11 @@ class TaskDirectory(click.ParamType[Path]):
 
 
 def _whole(text: str) -> float | None:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else None
+    return int(text) if re.fullmatch("[0-9]{1,15}", text) else None
 
 
 def _money(text: str) -> float | None:
-    try:
-        number = float(text.removeprefix("$"))
-    except ValueError:
-        return None
-    return number if math.isfinite(number) and number >= 0 and not text.startswith("-") else None
+    return float(text.removeprefix("$")) if re.fullmatch(r"\$?([0-9]+(\.[0-9]*)?|\.[0-9]+)", text) else None
 
 
 def _duration(text: str) -> float | None:

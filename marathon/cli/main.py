@@ -89,7 +89,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def _agents(incomplete: str) -> list[str]:
+def _agents(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     from marathon.agents.table import AGENTS
 
     return [name for name in AGENTS if name.startswith(incomplete)]
@@ -105,6 +105,11 @@ def _meant(word: str) -> str:
     return f"Did you mean: pi-marathon {close[0]}" if close else "All of them: pi-marathon --help"
 
 
+COUNT = click.IntRange(min=0)
+_AGENT = "pi, rehearsal, or command (a program after --)."
+_HUMAN = "Restart a finished or paused task with this feedback (help is --help)."
+_HERE = "Use this directory even though the task last ran in another one."
+_BREAKER = "When it counts as stuck; same-error=3, … 0: never."
 EPILOG = (
     "Exit codes: 0 completed, 1 failed, 2 wrong usage, 3 waits for a human, 4 limit, 5 stuck, 6 busy, 7 invalid task."
 )
@@ -117,30 +122,11 @@ EPILOG = (
     epilog=EPILOG,
 )
 @click.version_option(__version__, prog_name="pi-marathon")
+@click.option("--task", metavar="DIR", type=TASK, allow_from_autoenv=False, help="Run the marathon of this task.")
+@click.option("-h", "--human", metavar="TEXT", allow_from_autoenv=False, help=_HUMAN)
+@click.option("--agent", default="pi", show_default=True, metavar="NAME", shell_complete=_agents, help=_AGENT)
 @click.option(
-    "--task",
-    metavar="DIR",
-    type=TASK,
-    allow_from_autoenv=False,
-    help="Run the marathon of this task directory.",
-)
-@click.option(
-    "-h",
-    "--human",
-    metavar="TEXT",
-    allow_from_autoenv=False,
-    help="Restart a finished or paused task with this feedback (help is --help).",
-)
-@click.option(
-    "--agent",
-    default="pi",
-    show_default=True,
-    metavar="NAME",
-    shell_complete=lambda ctx, param, incomplete: _agents(incomplete),
-    help="pi, rehearsal, or command (a program after --).",
-)
-@click.option(
-    "--mode", type=click.Choice(["tui", "stream"]), help="Hand the agent the terminal, or show its work as lines."
+    "--mode", type=click.Choice(["tui", "stream"]), help="Give the agent the terminal, or show its work as lines."
 )
 @click.option("--workflow", default="rpi", show_default=True, metavar="KEY", help="For a new task; see: workflow list.")
 @click.option(
@@ -153,44 +139,19 @@ EPILOG = (
 )
 @click.option("--auto-approve", is_flag=True, help="Approve review gates automatically (recorded as unreviewed).")
 @click.option("--trust", is_flag=True, allow_from_autoenv=False, help="Agree to the checks as they are now, for CI.")
-@click.option(
-    "--here",
-    is_flag=True,
-    allow_from_autoenv=False,
-    help="Use this directory even though the task last ran in another one.",
-)
+@click.option("--here", is_flag=True, allow_from_autoenv=False, help=_HERE)
 @click.option("--max-iterations", type=SESSIONS, default="100", show_default=True, help="Sessions; 0: no limit.")
 @click.option("--max-time", type=TIME, default="0", help="Working time such as 90m or 8h; 0: no limit.")
 @click.option("--max-cost", type=MONEY, default="0", help="What the agent may cost; +10: so much more. 0: no limit.")
 @click.option("--max-tokens", type=TOKENS, default="0", help="Tokens, all kinds together; 0: no limit.")
+@click.option("--reflect-every", type=COUNT, default=0, metavar="N", help="Look back after every N sessions.")
+@click.option("--breaker", "breakers", multiple=True, metavar="NAME=N", help=_BREAKER)
+@click.option("--session-timeout", type=DURATION, default="2h", show_default=True, help="For one session; 0: none.")
+@click.option("--retries", type=COUNT, default=3, show_default=True, help="Tries after a failed session.")
 @click.option(
-    "--reflect-every", type=click.IntRange(min=0), default=0, metavar="N", help="Look back after every N sessions."
+    "--retry-wait", type=DURATION, default="2s", show_default=True, help="Before the first retry; then doubling."
 )
-@click.option(
-    "--breaker", "breakers", multiple=True, metavar="NAME=N", help="When it counts as stuck; same-error=3, … 0: never."
-)
-@click.option(
-    "--session-timeout",
-    type=DURATION,
-    default="2h",
-    show_default=True,
-    metavar="DURATION",
-    help="For one session; 0: none.",
-)
-@click.option(
-    "--retries", type=click.IntRange(min=0), default=3, show_default=True, help="Tries after a failed session."
-)
-@click.option(
-    "--retry-wait",
-    type=DURATION,
-    default="2s",
-    show_default=True,
-    metavar="DURATION",
-    help="Before the first retry; then doubling.",
-)
-@click.option(
-    "--keep-events", type=click.IntRange(min=0), default=200, show_default=True, help="Logs of a run; 0: keep all."
-)
+@click.option("--keep-events", type=COUNT, default=200, show_default=True, help="Logs of a run; 0: keep all.")
 @click.option("--json", "as_json", is_flag=True, help="Ask nothing; print one JSON object at the end.")
 @click.option("--notify/--no-notify", default=True, help="Bell and desktop notification when a human is needed.")
 @click.pass_context

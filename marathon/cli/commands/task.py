@@ -69,10 +69,10 @@ def new(title: str | None, into: str, **given: str | None) -> None:
 
 
 def kebab(title: str) -> str:
-    """A folder name out of a title: small letters of any script, without accents, digits and hyphens, nothing else."""
+    """A folder name made of a title: only small letters of any script without accents, digits and hyphens."""
     name = "-".join(_words(title))[:60].encode()[:LONGEST_NAME].decode(errors="ignore").strip("-")
     if not name:
-        raise WrongUsage(f"The title {title[:60]!r} has no letter or digit to make a folder name of.")
+        raise WrongUsage(f"The title {title[:60]!r} has no letter or digit for the name of a folder.")
     return name
 
 
@@ -82,7 +82,7 @@ def _words(title: str) -> list[str]:
 
 
 def _plain(letter: str) -> str:
-    """A Latin letter without its accents, any other as it is, a space for what is no part of a word."""
+    """A Latin letter without its accents, any other letter as it is, a space for everything else."""
     base = unicodedata.normalize("NFD", letter)[0]
     if base.isascii() and base.isalnum():
         return base
@@ -92,7 +92,7 @@ def _plain(letter: str) -> str:
 def fill(template: bytes, title: str, texts: Mapping[str, str]) -> bytes:
     """The template with its title, and each section's text below its heading in place of the hint."""
     text = re.sub(r"^# .*$", lambda _: f"# {' '.join(title.split())}", template.decode(), count=1, flags=re.M)
-    # From the end on, so that a heading in a text is never taken for the template's.
+    # From the last section to the first, so that a heading in a text is never taken for the template's.
     for key, (heading, _) in reversed(SECTIONS.items()):
         body = texts.get(key)
         section = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", text, flags=re.M | re.S)
@@ -104,7 +104,7 @@ def fill(template: bytes, title: str, texts: Mapping[str, str]) -> bytes:
 
 
 def _as_item(text: str) -> str:
-    """Criteria are a list: a plain line becomes an item of it, what has a form of its own keeps it."""
+    """A plain line becomes an item, because criteria are a list. Other Markdown stays as it is."""
     plain = text and "\n" not in text and not re.match(r"[-*+>#|]\s|\d+[.)]\s", text)
     return f"- {text}" if plain else text
 
@@ -118,31 +118,26 @@ def _free_folder(into: Path, name: str) -> Path:
 
 
 def _ask(title: str | None, texts: dict[str, str]) -> tuple[str, dict[str, str]]:
-    title = title or _answer("Title:", _names_it)
     asked = dict(texts)
-    for key, (heading, hint) in SECTIONS.items():
-        if hint and not texts[key]:
-            asked[key] = _answer(f"{heading}: {hint}", _goal if key == "goal" else None)
-    return title, asked
-
-
-def _names_it(text: str) -> bool | str:
-    return bool(_words(text)) or "It needs a word or a number: the folder is named after it."
-
-
-def _goal(text: str) -> bool | str:
-    return bool(text.strip()) or "Without a goal there is nothing to do: say it in a sentence."
-
-
-def _answer(question: str, wanted: Callable[[str], bool | str] | None = None) -> str:
-    """`wanted` says True, or what is wrong with it."""
-    import questionary
-
+    needs_a_word = "It needs a word or a number, because the folder is named after it."
+    needs_a_goal = "Say in a sentence what to do."
     try:
-        return str(questionary.text(question, validate=wanted).unsafe_ask())
+        title = title or _answer("Title:", lambda text: bool(_words(text)) or needs_a_word)
+        for key, (heading, hint) in SECTIONS.items():
+            if hint and not texts[key]:
+                needed = (lambda text: bool(text.strip()) or needs_a_goal) if key == "goal" else None
+                asked[key] = _answer(f"{heading}: {hint}", needed)
     except KeyboardInterrupt:
         click.echo("No task was made.")
         raise
+    return title, asked
+
+
+def _answer(question: str, accept: Callable[[str], bool | str] | None) -> str:
+    """`accept` returns True, or a sentence that says what is missing."""
+    import questionary
+
+    return str(questionary.text(question, validate=accept).unsafe_ask())
 
 
 @click.command("score")
