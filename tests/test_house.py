@@ -149,7 +149,7 @@ def test_heavy_libraries_are_imported_only_where_they_are_used() -> None:
 
 @pytest.mark.parametrize("start", ["import marathon.cli.main", "import marathon.cli.main as m; m.main(['--help'])"])
 def test_the_command_line_starts_without_heavy_libraries(start: str) -> None:
-    heavy = sorted(LAZY | {"pydantic", "tenacity"})
+    heavy = sorted(LAZY | {"pydantic", "psutil", "markdown_it", "tenacity"})
     report = f"import atexit, sys; atexit.register(lambda: print('loaded:', [x for x in {heavy} if x in sys.modules]))"
     done = subprocess.run(
         [sys.executable, "-P", "-c", f"{report}; {start}"],

@@ -1,36 +1,122 @@
-"""Reads what a user typed; several commands share this."""
+"""Reads what a user typed: the types of options and arguments. `--help` loads this module."""
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from marathon.core.text import seconds_in
+import click
+
 from marathon.errors import WrongUsage
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
-def seconds_of(text: str, option: str) -> float:
-    """Read 90, 90s, 5m, 2h, 1d or 1.5h as seconds."""
-    seconds = seconds_in(text)
-    if seconds is None:
-        raise WrongUsage(f"{option}: {text!r} is not a duration. Write it like 90s, 5m or 2h.")
-    return seconds
-
-
-def task_path(text: str) -> Path:
-    """A task directory as typed; what cannot be a path is refused."""
-    if "\0" in text or not text.strip():
-        raise WrongUsage(
-            "The name of the task directory is empty or invalid. Give the directory that holds instructions.md."
-        )
-    return Path(text)
+_MOST = 1e12
+# The options that are budgets, and the field of Limits each sets.
+BUDGETS = {
+    "max_iterations": "max_iterations",
+    "max_time": "max_seconds",
+    "max_cost": "max_cost",
+    "max_tokens": "max_tokens",
+}
 
 
-def message_text(text: str | None) -> str:
-    """A human's text from the command line, or from stdin for '-', ready to be stored."""
-    if text == "-":
-        text = sys.stdin.read()
-    text = (text or "").encode("utf-8", "replace").decode()
-    if not text.strip():
+class Amount(NamedTuple):
+    """A budget as typed: 10 is the total, +10 is that much more than was used."""
+
+    value: float
+    added: bool = False
+
+
+class AmountType(click.ParamType[Amount]):
+    """Reads an amount; `read` returns None for what is no amount."""
+
+    def __init__(self, name: str, read: Callable[[str], float | None], example: str) -> None:
+        self.name = name
+        self._read = read
+        self._example = example
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Amount:
+        if isinstance(value, Amount):
+            return value
+        text = str(value).strip()
+        number = self._read(text.removeprefix("+"))
+        if number is None or number > _MOST:
+            self.fail(f"{text!r} is not an amount. Write it like {self._example}, or +{self._example} for more.")
+        return Amount(number, text.startswith("+"))
+
+
+class DurationType(click.ParamType[float]):
+    """Reads 90, 90s, 5m, 2h, 1d or 1.5h as seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds = value if isinstance(value, float) else _duration(value)
+        if seconds is None:
+            self.fail(f"{value!r} is not a duration. Write it like 90s, 5m or 2h.", param, ctx)
+        return seconds
+
+
+class TaskDirectory(click.ParamType[Path]):
+    """Reads the path of a task directory; the shell completes directories."""
+
+    name = "directory"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        if "\0" in str(value) or not str(value).strip():
+            raise WrongUsage(
+                "The name of the task directory is empty or invalid. Give the directory that holds instructions.md."
+            )
+        return Path(value)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(incomplete, type="dir")]
+
+
+def _whole(text: str) -> float | None:
+    return int(text) if re.fullmatch("[0-9]{1,15}", text) else None
+
+
+def _money(text: str) -> float | None:
+    return float(text.removeprefix("$")) if re.fullmatch(r"\$?([0-9]+(\.[0-9]*)?|\.[0-9]+)", text) else None
+
+
+def _duration(text: str) -> float | None:
+    from marathon.core.text import seconds_in  # `--help` does not need it
+
+    return seconds_in(text)
+
+
+SESSIONS = AmountType("sessions", _whole, "20")
+TOKENS = AmountType("tokens", _whole, "2000000")
+MONEY = AmountType("dollars", _money, "10")
+TIME = AmountType("duration", _duration, "90m")
+DURATION = DurationType()
+TASK = TaskDirectory()
+DIRECTORY = click.argument("shown", metavar="DIR", type=TASK)
+
+
+def usual_value(ctx: click.Context, name: str) -> float:
+    """A budget by environment, file or default, as if nothing was typed. `+10` is for the command line only."""
+    option = next(each for each in ctx.command.params if each.name == name)
+    known = (option.value_from_envvar(ctx), ctx.lookup_default(name), option.default)
+    found = option.type.convert(next(value for value in known if value is not None), option, ctx)
+    if found.added:
+        raise click.BadParameter(f"+{found.value:g} works only on the command line.", ctx, option)
+    return float(found.value)
+
+
+def message_text(text: str) -> str:
+    """A human's text from the command line, or from standard input for '-', ready to be stored."""
+    text = (sys.stdin.read() if text == "-" else text).encode("utf-8", "replace").decode().strip()
+    if not text:
         raise WrongUsage("The text is empty; nothing was recorded.")
-    return text.strip()
+    return text

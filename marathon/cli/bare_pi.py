@@ -9,7 +9,6 @@ from pathlib import Path
 from marathon.agents.pi.find import EXTENSION, check_login, find_pi
 from marathon.cli.options import CommandLine
 from marathon.cli.run import run_task
-from marathon.cli.status_query import here
 from marathon.errors import AgentUnavailable, WrongUsage
 from marathon.process.signals import Signals
 from marathon.process.start import Command, StartFailed
@@ -28,7 +27,7 @@ def start_pi(line: CommandLine) -> int:
         raise WrongUsage("Nothing to do: give --task DIR, or a command. See: pi-marathon --help")
     pi = find_pi(os.environ)
     check_login(pi, line.agent_args, os.environ)
-    runner, project = new_runner_id(), here()
+    runner, project = new_runner_id(), Path.cwd()
     channel = AgentChannel(states_folder(), runner)
     channel.write({"runnerId": runner, "taskDir": None, "cwd": str(project), "pid": os.getpid()})
     try:
@@ -36,7 +35,11 @@ def start_pi(line: CommandLine) -> int:
         task = channel.read().get("taskDir")
     finally:
         channel.remove()
-    return run_task(replace(line, task=_near(task, project))) if isinstance(task, str) else exit_code
+    if not isinstance(task, str):
+        return exit_code
+    # The path as one would type it here.
+    shown = Path(task).relative_to(project) if Path(task).is_relative_to(project) else Path(task)
+    return run_task(replace(line, task=shown), shown)
 
 
 def _run(argv: tuple[str, ...], project: Path, runner: str) -> int:
@@ -55,8 +58,3 @@ def _run(argv: tuple[str, ...], project: Path, runner: str) -> int:
         except StartFailed as error:
             raise AgentUnavailable(f"Could not start {argv[0]!r}: {error.strerror}.") from error
     return ended.code if ended.code is not None else SIGNALLED + (ended.signal or 0)
-
-
-def _near(task: str, project: Path) -> str:
-    """The path as one would type it here."""
-    return str(Path(task).relative_to(project)) if Path(task).is_relative_to(project) else task

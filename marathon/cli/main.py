@@ -13,8 +13,7 @@ import click
 from click.core import ParameterSource
 
 from marathon import __version__
-from marathon.cli.amounts import BUDGETS, MONEY, SESSIONS, TIME, TOKENS, usual_value
-from marathon.cli.directory import TASK_DIRECTORY
+from marathon.cli.arguments import BUDGETS, DURATION, MONEY, SESSIONS, TASK, TIME, TOKENS, usual_value
 from marathon.errors import MarathonError
 
 # name: (the module below marathon.cli.commands, what --help says); a module is loaded only when its command is typed.
@@ -22,14 +21,14 @@ COMMANDS = {
     "demo": ("demo", "A complete marathon in a throw-away project: no key, no network."),
     "new": ("task", "Make a task directory."),
     "score": ("task", "Advice on a task's instructions."),
-    "list": ("look", "The tasks of this project."),
-    "status": ("look", "Where a task stands and what it waits for."),
+    "list": ("status", "The tasks of this project."),
+    "status": ("status", "Where a task stands and what it waits for."),
     "steer": ("gate", "Send guidance to the agent: it comes with the next session."),
     "approve": ("gate", "Answer an open gate: continue."),
     "redo": ("gate", "Answer an open gate: do a phase again."),
     "answer": ("gate", "Answer the agent's question."),
     "cancel": ("gate", "End a run for good (asks first)."),
-    "check": ("task", "Run the checks of a task."),
+    "check": ("check", "Run the checks of a task."),
     "stop": ("gate", "Ask the running marathon to stop after this session."),
     "wait": ("agent", "For agents: ask for a pause before the next session."),
     "ask": ("agent", "For agents: ask the human a question."),
@@ -90,14 +89,14 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def _agents(incomplete: str) -> list[str]:
+def _agents(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     from marathon.agents.table import AGENTS
 
     return [name for name in AGENTS if name.startswith(incomplete)]
 
 
 def _meant(word: str) -> str:
-    import difflib  # only for whoever mistyped
+    import difflib  # only for someone who mistyped
     import shlex
 
     if os.path.isdir(word):
@@ -106,6 +105,11 @@ def _meant(word: str) -> str:
     return f"Did you mean: pi-marathon {close[0]}" if close else "All of them: pi-marathon --help"
 
 
+COUNT = click.IntRange(min=0)
+_AGENT = "pi, rehearsal, or command (a program after --)."
+_HUMAN = "Restart a finished or paused task with this feedback (help is --help)."
+_HERE = "Use this directory even though the task last ran in another one."
+_BREAKER = "When it counts as stuck; same-error=3, … 0: never."
 EPILOG = (
     "Exit codes: 0 completed, 1 failed, 2 wrong usage, 3 waits for a human, 4 limit, 5 stuck, 6 busy, 7 invalid task."
 )
@@ -118,30 +122,11 @@ EPILOG = (
     epilog=EPILOG,
 )
 @click.version_option(__version__, prog_name="pi-marathon")
+@click.option("--task", metavar="DIR", type=TASK, allow_from_autoenv=False, help="Run the marathon of this task.")
+@click.option("-h", "--human", metavar="TEXT", allow_from_autoenv=False, help=_HUMAN)
+@click.option("--agent", default="pi", show_default=True, metavar="NAME", shell_complete=_agents, help=_AGENT)
 @click.option(
-    "--task",
-    metavar="DIR",
-    type=TASK_DIRECTORY,
-    allow_from_autoenv=False,
-    help="Run the marathon of this task directory.",
-)
-@click.option(
-    "-h",
-    "--human",
-    metavar="TEXT",
-    allow_from_autoenv=False,
-    help="Restart a finished or paused task with this feedback (help is --help).",
-)
-@click.option(
-    "--agent",
-    default="pi",
-    show_default=True,
-    metavar="NAME",
-    shell_complete=lambda ctx, param, incomplete: _agents(incomplete),
-    help="pi, rehearsal, or command (a program after --).",
-)
-@click.option(
-    "--mode", type=click.Choice(["tui", "stream"]), help="Hand the agent the terminal, or show its work as lines."
+    "--mode", type=click.Choice(["tui", "stream"]), help="Give the agent the terminal, or show its work as lines."
 )
 @click.option("--workflow", default="rpi", show_default=True, metavar="KEY", help="For a new task; see: workflow list.")
 @click.option(
@@ -154,34 +139,19 @@ EPILOG = (
 )
 @click.option("--auto-approve", is_flag=True, help="Approve review gates automatically (recorded as unreviewed).")
 @click.option("--trust", is_flag=True, allow_from_autoenv=False, help="Agree to the checks as they are now, for CI.")
-@click.option(
-    "--here",
-    is_flag=True,
-    allow_from_autoenv=False,
-    help="Use this directory even though the task last ran in another one.",
-)
+@click.option("--here", is_flag=True, allow_from_autoenv=False, help=_HERE)
 @click.option("--max-iterations", type=SESSIONS, default="100", show_default=True, help="Sessions; 0: no limit.")
 @click.option("--max-time", type=TIME, default="0", help="Working time such as 90m or 8h; 0: no limit.")
 @click.option("--max-cost", type=MONEY, default="0", help="What the agent may cost; +10: so much more. 0: no limit.")
 @click.option("--max-tokens", type=TOKENS, default="0", help="Tokens, all kinds together; 0: no limit.")
+@click.option("--reflect-every", type=COUNT, default=0, metavar="N", help="Look back after every N sessions.")
+@click.option("--breaker", "breakers", multiple=True, metavar="NAME=N", help=_BREAKER)
+@click.option("--session-timeout", type=DURATION, default="2h", show_default=True, help="For one session; 0: none.")
+@click.option("--retries", type=COUNT, default=3, show_default=True, help="Tries after a failed session.")
 @click.option(
-    "--reflect-every", type=click.IntRange(min=0), default=0, metavar="N", help="Look back after every N sessions."
+    "--retry-wait", type=DURATION, default="2s", show_default=True, help="Before the first retry; then doubling."
 )
-@click.option(
-    "--breaker", "breakers", multiple=True, metavar="NAME=N", help="When it counts as stuck; same-error=3, … 0: never."
-)
-@click.option(
-    "--session-timeout", default="2h", show_default=True, metavar="DURATION", help="For one session; 0: none."
-)
-@click.option(
-    "--retries", type=click.IntRange(min=0), default=3, show_default=True, help="Tries after a failed session."
-)
-@click.option(
-    "--retry-wait", default="2s", show_default=True, metavar="DURATION", help="Before the first retry; then doubling."
-)
-@click.option(
-    "--keep-events", type=click.IntRange(min=0), default=200, show_default=True, help="Logs of a run; 0: keep all."
-)
+@click.option("--keep-events", type=COUNT, default=200, show_default=True, help="Logs of a run; 0: keep all.")
 @click.option("--json", "as_json", is_flag=True, help="Ask nothing; print one JSON object at the end.")
 @click.option("--notify/--no-notify", default=True, help="Bell and desktop notification when a human is needed.")
 @click.pass_context
@@ -212,7 +182,7 @@ def cli(ctx: click.Context, /, **options: Any) -> None:
         ctx.exit(start_pi(line))
     from marathon.cli.run import run_task
 
-    ctx.exit(run_task(line))
+    ctx.exit(run_task(line, line.task))
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -226,7 +196,7 @@ def _guarded(args: list[str]) -> int:
     output = sys.stdout
     try:
         if args[:1] == ["hook"] and "--help" not in args:
-            # Past the options: a wrong one in the environment is exit code 2, by which a hook forbids Claude to stop.
+            # Before any option is read: exit code 2 for a wrong one in the environment would forbid Claude to stop.
             from marathon.cli.commands.hook import answer
 
             return answer(args[1:])
@@ -246,7 +216,7 @@ def _guarded(args: list[str]) -> int:
         _complain(str(error))
         return error.exit_code
     except SystemExit as end:
-        # Whoever read our output has gone (status | head): click puts something deaf in its place and fails.
+        # Our reader has gone (status | head). click has replaced stdout by a stream that ignores everything.
         if sys.stdout is not output:
             return 0
         return end.code if isinstance(end.code, int) else 1
@@ -255,22 +225,33 @@ def _guarded(args: list[str]) -> int:
         _complain(f"The system refused: {error.strerror or error}{about}. The state is saved.")
         return 1
     except Exception:
-        from marathon.cli.crash import keep_traceback
-
-        _complain(f"something went wrong inside; the state is saved. Details: {keep_traceback()}")
+        _complain(f"something went wrong inside; the state is saved. Details: {_keep_traceback()}")
         return 1
 
 
 def _complain(text: str) -> None:
-    """One sentence; where nobody is left to read it, the exit code still tells."""
+    """One sentence. Where no one is left to read it, the exit code still tells."""
     from marathon.core.text import clean
 
     with contextlib.suppress(OSError):
         click.echo(f"pi-marathon: {clean(text)}", err=True)
 
 
+def _keep_traceback() -> str:
+    """The path of a private file with the details of an unexpected error."""
+    import tempfile
+    import traceback
+
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="pi-marathon-", suffix=".log", delete=False) as file:
+            traceback.print_exc(file=file)
+    except OSError:
+        return "they could not be written"
+    return file.name
+
+
 def _let_go_of_output() -> None:
-    """What a closed pipe or window did not take must not become Python's own complaint and exit code at the end."""
+    """Keep Python from complaining, with an exit code of its own, about output that a closed pipe did not take."""
     for stream in (sys.stdout, sys.stderr):
         if stream is None:
             continue

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from marathon.agents.table import DEFAULT
-from marathon.cli.amounts import BUDGETS, Amount
-from marathon.cli.arguments import message_text, seconds_of
+from marathon.cli.arguments import BUDGETS, Amount, message_text
 from marathon.core.budgets import Limits, parse_breakers
 from marathon.core.records import Oversight
 from marathon.core.text import clean, one_line
@@ -27,7 +26,7 @@ NO_LIMIT, USUAL_SESSIONS = Amount(0), Amount(100)
 class CommandLine:
     """pi-marathon --task DIR and its options, as click has read them."""
 
-    task: str | None
+    task: Path | None
     human: str | None = None
     agent: str = DEFAULT
     mode: Literal["tui", "stream"] | None = None
@@ -42,21 +41,21 @@ class CommandLine:
     max_tokens: Amount = NO_LIMIT
     reflect_every: int = 0
     breakers: tuple[str, ...] = ()
-    session_timeout: str = "2h"
+    session_timeout: float = 7200
     retries: int = 3
-    retry_wait: str = "2s"
+    retry_wait: float = 2
     keep_events: int = 200
     as_json: bool = False
     notify: bool = True
     agent_args: tuple[str, ...] = ()
-    typed: frozenset[str] = frozenset()  # the names of the options that stand on this very command line
+    typed: frozenset[str] = frozenset()  # the names of the options that stand on this command line
     usual: Mapping[str, float] = field(default_factory=dict)  # what a budget would be without the command line
     resume_here: str = ""
 
     @property
     def resume(self) -> str:
         """What to type to continue: the same agent on the same task, without the feedback."""
-        words = ["pi-marathon", "--task", self.task or ""]
+        words = ["pi-marathon", "--task", str(self.task)]
         chosen = {"agent": self.agent if self.agent != DEFAULT else None, "mode": self.mode}
         words += [word for name, value in chosen.items() if value for word in (f"--{name}", value)]
         return shlex.join([*words, "--", *self.agent_args] if self.agent_args else words)
@@ -107,9 +106,9 @@ def _limits(line: CommandLine) -> Limits:
         budgets[limit] = line.usual.get(name, 0) if amount.added else amount.value
     return Limits(
         **budgets,
-        session_timeout=seconds_of(line.session_timeout, "--session-timeout"),
+        session_timeout=line.session_timeout,
         retries=line.retries,
-        retry_wait=seconds_of(line.retry_wait, "--retry-wait"),
+        retry_wait=line.retry_wait,
         reflect_every=line.reflect_every,
         breakers=breakers,
     )

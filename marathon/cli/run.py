@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from marathon.agents.table import find_agent
-from marathon.cli.arguments import task_path
 from marathon.cli.options import CommandLine, check_place, run_options
-from marathon.cli.status_query import Facts, Known, course_for, here, sessions_in, status_of, summary_of
+from marathon.cli.status_query import Known, course_for, status_of
 from marathon.core.courses.phases import Phases
+from marathon.core.records import Record
 from marathon.core.text import utc
 from marathon.errors import MarathonError
 from marathon.process.signals import Signals
@@ -23,6 +22,7 @@ from marathon.runner.marathon import open as open_marathon
 from marathon.runner.opening import check_workflow
 from marathon.show.report import as_json, as_markdown
 from marathon.show.screen import Screen
+from marathon.show.status import Status
 from marathon.store.file_store import FileStore
 from marathon.store.journal import read_journal
 from marathon.store.places import states_folder, trusted_folder
@@ -32,25 +32,17 @@ from marathon.surfaces.shell import ShellSurface
 from marathon.surfaces.terminal import TerminalSurface
 
 
-def run_task(line: CommandLine, project: Path | None = None) -> int:
+def run_task(line: CommandLine, shown: Path) -> int:
     """The exit code of a marathon. Everything is refused before anything is changed."""
-    with _told_as_json(line.as_json):
-        return _run_task(line, project or here())
-
-
-@contextlib.contextmanager
-def _told_as_json(wanted: bool) -> Iterator[None]:
-    """With --json an error is an object too; the sentence on stderr stays."""
     try:
-        yield
+        return _run_task(line, shown, Path.cwd())
     except MarathonError as error:
-        if wanted:
+        if line.as_json:  # an object for programs, beside the sentence on stderr
             print(json.dumps({"exit": error.exit_code, "outcome": "error", "error": str(error)}), flush=True)
         raise
 
 
-def _run_task(line: CommandLine, project: Path) -> int:
-    shown = task_path(line.task or "")
+def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
     task = Task.open(shown)
     options = run_options(line, task, shown)
     agent = find_agent(line.agent, line.agent_args, line.mode)
@@ -61,21 +53,19 @@ def _run_task(line: CommandLine, project: Path) -> int:
     course = course_for(records, project, line.workflow)
     if not records and isinstance(course, Phases):
         check_workflow(course)
-    screen = Screen(
-        sys.stderr if line.as_json else sys.stdout, live=on_terminal() and not line.as_json, notify=line.notify
-    )
+    asked = not line.as_json
+    screen = Screen(sys.stdout if asked else sys.stderr, live=on_terminal() and asked, notify=line.notify)
     with contextlib.ExitStack() as cleanup:
         signals = cleanup.enter_context(Signals())
         cleanup.callback(screen.close)
-        attended = interactive() and not line.as_json
-        surface: GateSurface = TerminalSurface(signals, task.own / "draft.md") if attended else ShellSurface(screen)
-        store = FileStore(task, utc_now)
+        at_terminal = interactive() and asked
+        surface: GateSurface = TerminalSurface(signals, task.own / "draft.md") if at_terminal else ShellSurface(screen)
         opened = open_marathon(
             options,
             project,
             agent,
             surface,
-            store,
+            FileStore(task, utc_now),
             course,
             signals=signals,
             show=screen,
@@ -85,30 +75,23 @@ def _run_task(line: CommandLine, project: Path) -> int:
         with opened as marathon:
             try:
                 code = run(marathon)
-                _report(marathon, code, json_wanted=line.as_json)
+                status = _status(marathon)
+                with contextlib.suppress(OSError, MarathonError):
+                    report = as_markdown(status, code, utc(marathon.clock()))
+                    task.runs.write_report(status.run, report)
+                if line.as_json:
+                    with contextlib.suppress(OSError):
+                        print(json.dumps(as_json(status, code)), flush=True)
             finally:
-                _leave_summary(marathon)
+                # For `status` and `list`. A removed task or a full disk has more important things to report.
+                with contextlib.suppress(OSError, MarathonError):
+                    task.runs.write_summary(_status(marathon).as_json())
     return code
 
 
-def _report(marathon: Marathon, code: int, *, json_wanted: bool) -> None:
-    """summary.md of the run, and with --json one object. A marathon that ended well does not fail for their sake."""
-    task, life = marathon.task, marathon.life
-    sessions: Facts = ()
-    records = []
+def _status(marathon: Marathon) -> Status:
+    records: list[Record] = []
     with contextlib.suppress(OSError, MarathonError):
-        records = read_journal(task.journal_path)
-        sessions = sessions_in(records, life.run)
-    known = Known(task, marathon.shown, records, marathon.course, life)
-    status = status_of(known, marathon.options.resume, sessions=sessions)
-    with contextlib.suppress(OSError, MarathonError):
-        task.runs.write_report(life.run, as_markdown(status, code, utc(marathon.clock())))
-    if json_wanted:
-        with contextlib.suppress(OSError):
-            print(json.dumps(as_json(status, code), ensure_ascii=True), flush=True)
-
-
-def _leave_summary(marathon: Marathon) -> None:
-    """Only a convenience. A task that was removed, or a full disk, has more important things to report."""
-    with contextlib.suppress(OSError, MarathonError):
-        marathon.task.runs.write_summary(summary_of(marathon.life))
+        records = read_journal(marathon.task.journal_path)
+    known = Known(marathon.task, marathon.shown, records, marathon.course, marathon.life)
+    return status_of(known, marathon.options.resume)

@@ -1,4 +1,4 @@
-"""Defaults from files: the project's .marathon/config.toml over the user's; neither can name a program to run."""
+"""Reads settings from files. The project's .marathon/config.toml wins over the user's; neither names a program."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ALIASES = {"shape": "oversight"}  # the name in version 0.1
 
 
 class ProjectSettings(BaseModel):
-    """What a repository may set for everyone who checks it out. What is not set is left to the options."""
+    """What a repository may set for everyone who checks it out."""
 
     model_config = ConfigDict(strict=True, extra="forbid", defer_build=True)
 
@@ -44,7 +44,7 @@ class UserSettings(ProjectSettings):
 
 
 def load_settings(project: str) -> dict[str, Any]:
-    """The settings of both files; an unknown or ill-typed one is named, not ignored."""
+    """The settings of both files. An unknown or wrong setting is refused by name."""
     user = _read(config_folder() / "config.toml", UserSettings)
     return {**user, **_read(Path(project) / ".marathon" / "config.toml", ProjectSettings)}
 

@@ -1,4 +1,4 @@
-"""Writes to a reader who may have stopped reading, because a full pipe or Ctrl+S must not hold up the marathon."""
+"""Writes to a reader who may have stopped reading. A full pipe or Ctrl+S must not hold up the marathon."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import sys
 from typing import TextIO
 
 _MOST_HELD = 256 * 1024
-_PATIENCE = 2.0  # seconds for a slow reader, once so much is held
-_LAST_PATIENCE = 60.0  # at the end: nothing else waits then, and a human may be paging through it
+_PATIENCE = 2.0  # seconds to wait for a slow reader once that much is held
+_LAST_PATIENCE = 60.0  # at the end, when nothing else waits and a human may be paging through the output
 _LEFT_OUT = b"\n[some output was left out: no one read it]\n"
-_PIECE_FOR_A_PIPE = select.PIPE_BUF  # what fits where there is room at all
+_PIECE_FOR_A_PIPE = select.PIPE_BUF  # a pipe that has room at all takes this much
 _PIECE_FOR_A_TERMINAL = 256
 
 
 class Outlet:
-    """A stream that is written to as far as it takes it at once; the rest is held, and in the end left out."""
+    """Writes what a stream takes at once, holds the rest, and leaves some out when too much is held."""
 
     def __init__(self, out: TextIO | None) -> None:
         self._out = out
@@ -27,7 +27,7 @@ class Outlet:
         self._piece = _PIECE_FOR_A_TERMINAL if terminal else _PIECE_FOR_A_PIPE
 
     def write(self, text: str) -> None:
-        """A closed window or pipe takes away the view, not the marathon."""
+        """A closed window or pipe ends the view, not the marathon."""
         if self._out is None:
             return
         try:
@@ -43,7 +43,7 @@ class Outlet:
             self._out = None
 
     def close(self) -> None:
-        """What is held, if it is read now."""
+        """Write what is held, if someone reads it now."""
         if self._out is not None and self._held:
             try:
                 self._push(_LAST_PATIENCE)
@@ -57,7 +57,7 @@ class Outlet:
             self._waited = False
 
     def _make_room(self) -> None:
-        """A slow reader is waited for, once; one who does not read at all misses something."""
+        """Wait once for a slow reader. A reader who does not read at all misses something."""
         if not self._waited:
             self._push(_PATIENCE)
             self._waited = bool(self._held)
@@ -66,7 +66,7 @@ class Outlet:
 
 
 def _descriptor(out: TextIO | None) -> int | None:
-    """The file behind a stream of ours, with nothing left in the stream itself; None for one that has no file."""
+    """The flushed file behind standard output or error, or None for any other stream."""
     if out is None or out not in (sys.stdout, sys.stderr):
         return None
     try:

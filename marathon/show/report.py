@@ -1,4 +1,4 @@
-"""How a run of the marathon ended, for a human who was not there: summary.md, and one JSON object."""
+"""Tells a human who was not there how a marathon ended: as summary.md and as one JSON object."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def as_json(status: Status, code: int) -> dict[str, Any]:
 
 
 def as_markdown(status: Status, code: int, when: str) -> str:
-    """The same for people; what agents wrote stands in code blocks or on one line."""
-    told = status_lines(replace(status, checks=(), sessions=()))  # these have parts of their own
+    """The report for people. What agents wrote stands in code blocks or on one line."""
+    told = status_lines(replace(status, checks=(), sessions=()))  # these have sections of their own
     parts = [f"# {meaning(code).capitalize()} (exit {code})", f"{when}, run {status.run}", _block(told)]
     if status.checks:
         parts += ["## Criteria", "\n".join(f"- {check_line(each)}" for each in status.checks)]

@@ -1,4 +1,4 @@
-"""Events as they happen: live on a terminal, plain lines elsewhere; nothing an agent wrote is acted on."""
+"""Shows events as they happen: live on a terminal, as plain lines elsewhere. Control codes of agents are removed."""
 
 from __future__ import annotations
 
@@ -31,8 +31,6 @@ _SIGNS = {"info": "", "warning": "⚠️  ", "error": "❌ "}
 _RULE, _TOOL, _RESULT, _FAILED = "1;36", "36", "2", "31"
 _NOTICE = {"info": "1", "warning": "33", "error": "31"}
 _RESULT_LINES = 3
-_MOST_CALLS = 100
-_LONGEST_HELD = 8000
 
 
 class Screen:
@@ -113,15 +111,14 @@ class Screen:
             self._line(f"  {text}")
 
     def _text(self, event: Text) -> None:
-        """As it comes; but while the human types, whole lines above the line that is being typed."""
+        """Text is shown as it comes. While the human types, only whole lines are shown, above the typed line."""
         if event.thinking != self._thinking:
             self._end_line()
             self._thinking = event.thinking
         self._held += clean(event.text).expandtabs(4)
         if self._held == "\n" and not self._in_line:
             self._held = ""  # the end of a part that ended its line itself
-        in_full = not self._typed or len(self._held) > _LONGEST_HELD
-        self._show_held(len(self._held) if in_full else self._held.rfind("\n") + 1)
+        self._show_held(self._held.rfind("\n") + 1 if self._typed else len(self._held))
 
     def _show_held(self, length: int) -> None:
         text, self._held = self._held[:length], self._held[length:]
@@ -134,7 +131,7 @@ class Screen:
             self._draw()
 
     def _typing(self, text: str) -> None:
-        if text == self._typed:  # said again: another program had the terminal, and the cursor is elsewhere
+        if text == self._typed:  # the same again means that another program had the terminal and moved the cursor
             self._drawn, self._in_line = "", False
         self._typed = text
         if not text:
@@ -144,13 +141,11 @@ class Screen:
     def _tool_called(self, event: ToolCalled) -> None:
         call = f"{one_line(event.name, 40)} {event.summary}".rstrip()
         self._calls[event.id] = call
-        if len(self._calls) > _MOST_CALLS:
-            del self._calls[next(iter(self._calls))]
         self._last_call = event.id
         self._line(f"⚙ {call}", _TOOL)
 
     def _tool_ended(self, event: ToolEnded) -> None:
-        """The first lines of a result. Where it might be another call's, it says which call it belongs to."""
+        """Show the first lines of a result, and the call they belong to if other calls came between."""
         call = self._calls.pop(event.id, one_line(event.name, 40))
         if event.failed:
             self._line(f"  │ ✗ {call} failed", _FAILED)
@@ -168,7 +163,7 @@ class Screen:
         if not self._live or not self._session:
             return
         session, elapsed = self._session, duration(time.monotonic() - self._began)
-        if self._typed:  # of a long line the end, where the cursor is
+        if self._typed:  # of a long line, the end is shown, where the cursor is
             self._redraw("› " + _fit_end(self._typed, _width() - 4))
         elif not self._in_line:
             status = f"{_head(session)} │ iteration {session.iteration} │ {elapsed} │ {self._last_line}"
@@ -177,7 +172,7 @@ class Screen:
     def _waiting(self, event: Waiting) -> None:
         reason, left = f"⏳ {one_line(event.reason, 120)}", f" │ {duration(event.left)} left"
         hint = " (any key: go on now)" if event.skippable else ""
-        if len(reason + left + hint) > _width() - 2:  # in a narrow window the time counts most
+        if len(reason + left + hint) > _width() - 2:  # in a narrow window, the time is what matters
             hint, reason = "", _fit(reason, _width() - len(left) - 1)
         self._redraw(reason + left + hint)
 
@@ -240,7 +235,7 @@ def _width() -> int:
 
 
 def _fit(text: str, room: int) -> str:
-    """As much of the text as fits into that many cells."""
+    """The beginning of the text, as much as fits into that many cells."""
     from rich.cells import cell_len, set_cell_size
 
     return text if cell_len(text) <= room else set_cell_size(text, max(room - 1, 0)).rstrip() + "…"

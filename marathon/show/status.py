@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from marathon.core.budgets import Usage
-from marathon.core.gates import POLICIES, Offer
-from marathon.core.life import NOTHING_USED, Life
-from marathon.core.records import Gate
-from marathon.core.steps import Now, left
 from marathon.core.text import amount, clean, duration, one_line
+
+NOTHING_USED = Usage()
 
 
 @dataclass(frozen=True)
@@ -34,51 +32,13 @@ class Status:
     note: str = ""
     runner: str = ""
     steering: int = 0
-    sessions: Sequence[dict[str, Any]] = field(default_factory=tuple)
+    sessions: Sequence[dict[str, Any]] = ()
     gate: dict[str, Any] | None = None
     answer_with: Sequence[str] = ()
     resume: str = ""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
-
-
-def condition_of(life: Life, running: bool) -> str:
-    """One word: new, ready, running, waiting, gate, completed, cancelled, interrupted."""
-    if not life.begun:
-        return "new"
-    if life.finished:
-        return "completed"
-    if life.cancelled:
-        return "cancelled"
-    if life.gate:
-        return "gate"
-    if life.wait:
-        return "waiting"
-    if life.session:
-        return "running" if running else "interrupted"
-    return "running" if running else "ready"
-
-
-def waits_for(life: Life, now: Now) -> str:
-    """What has to happen before the task goes on, in a few words."""
-    if life.gate:
-        policy = POLICIES[life.gate.reason]
-        return policy.waits_for.format(phase=life.gate.phase, message=one_line(life.gate.message, 300))
-    if life.wait:
-        return f"{one_line(life.wait.reason, 200)} ({duration(left(life.wait, now))} left)"
-    return ""
-
-
-def gate_facts(gate: Gate, offers: Sequence[Offer], task: str) -> dict[str, Any]:
-    """The open gate with everything it takes: the same offers that a terminal shows as keys."""
-    return {
-        "reason": gate.reason,
-        "token": gate.token,
-        "phase": gate.phase,
-        "message": gate.message,
-        "offers": [{**asdict(offer), "command": offer.command(task)} for offer in offers],
-    }
 
 
 def status_lines(status: Status) -> list[str]:
@@ -101,8 +61,7 @@ def status_lines(status: Status) -> list[str]:
     if status.checks:
         lines += ["Criteria:", *(f"  {check_line(each)}" for each in status.checks)]
     if status.sessions:
-        lines.append("Sessions:")
-        lines += [session_line(facts) for facts in status.sessions]
+        lines += ["Sessions:", *map(session_line, status.sessions)]
     if status.answer_with:
         lines += ["Answer with one of:", *(f"  {command}" for command in status.answer_with)]
     if status.resume:
@@ -110,45 +69,32 @@ def status_lines(status: Status) -> list[str]:
     return [clean(line) for line in lines]
 
 
+def row(status: Status) -> str:
+    """A task as a line of `list`."""
+    worked = f"iteration {status.iteration} · {duration(status.seconds)}"
+    where = f"{status.phase} · run {status.run} · {worked}" if status.run else ""
+    return clean(f"{status.condition:12} {status.task}  {where}").rstrip()
+
+
 def check_line(facts: dict[str, Any]) -> str:
-    """A criterion and what is known of it."""
-    sign = {True: "✓", False: "✗"}.get(facts.get("met"), "·")  # type: ignore[arg-type]
-    reason = f": {one_line(str(facts['reason']), 200)}" if facts.get("reason") else ""
-    return f"{sign} {one_line(str(facts.get('name')), 120)}{reason}"
+    """A criterion with its latest result. `met` is None where it was not checked yet."""
+    sign = "·" if facts["met"] is None else "✓" if facts["met"] else "✗"
+    reason = f": {one_line(facts['reason'], 200)}" if facts["reason"] else ""
+    return f"{sign} {one_line(facts['name'], 120)}{reason}"
 
 
-def criteria_facts(life: Life) -> list[dict[str, Any]]:
-    """Every criterion as it was found when it was last looked at; met is null where no one has looked yet."""
-    results = {result.name: result for result in life.checked.results} if life.checked else {}
-    return [
-        {
-            "name": each.name,
-            "command": each.command,
-            "met": results[each.name].met if each.name in results else None,
-            "reason": results[each.name].reason if each.name in results else "",
-        }
-        for each in (life.criteria.criteria if life.criteria else ())
-    ]
+def session_line(facts: dict[str, Any]) -> str:
+    """A session by its facts (see core/sessions.py)."""
+    cost = f"  ${facts['usage']['cost']:.2f}" if facts["usage"] else ""
+    cause = f"  {one_line(facts['cause'], 100)}" if facts["cause"] else ""
+    phase, took = one_line(facts["phase"], 40), duration(facts["seconds"])
+    return f"  {facts['iteration']:>4}  {phase:12} {took:>8}{cost}  {facts['ending']}{cause}"
 
 
 def _used(usage: Usage) -> str:
     """$1.20, 240.1k tokens (3.0k in, 2.1k out, 235.0k cached), 31 turns, 44 tool calls, model"""
     if not usage.turns:
         return ""
-    cached = usage.cacheRead + usage.cacheWrite
-    tokens = (
-        f"{amount(usage.tokens)} tokens ({amount(usage.input)} in, {amount(usage.output)} out, {amount(cached)} cached)"
-    )
-    return ", ".join(
-        [f"${usage.cost:.2f}", tokens, f"{usage.turns} turns", f"{usage.toolCalls} tool calls", usage.model]
-    )
-
-
-def session_line(facts: dict[str, Any]) -> str:
-    """A session by its facts."""
-    seconds, used = facts.get("seconds"), facts.get("usage")
-    took = duration(seconds) if isinstance(seconds, int | float) and 0 <= seconds < 1e9 else "?"
-    cost = f"  ${used['cost']:.2f}" if isinstance(used, dict) and isinstance(used.get("cost"), int | float) else ""
-    cause = f"  {one_line(str(facts.get('cause')), 100)}" if facts.get("cause") else ""
-    number, phase, ending = (one_line(str(facts.get(name, "?")), 40) for name in ("iteration", "phase", "ending"))
-    return f"  {number:>4}  {phase:12} {took:>8}{cost}  {ending}{cause}"
+    kinds = {"in": usage.input, "out": usage.output, "cached": usage.cacheRead + usage.cacheWrite}
+    tokens = f"{amount(usage.tokens)} tokens ({', '.join(f'{amount(n)} {kind}' for kind, n in kinds.items())})"
+    return f"${usage.cost:.2f}, {tokens}, {usage.turns} turns, {usage.toolCalls} tool calls, {usage.model}"

@@ -9,7 +9,6 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from marathon.store.events import last_activity
 from marathon.store.files import disk_errors, make_private_directory, write_atomic
 
 
@@ -35,6 +34,8 @@ class Runs:
 
     def worked(self, run: int, iteration: int, started: str) -> float:
         """Seconds from a session's start to the last sign of its agent, for a session whose end no one saw."""
+        from marathon.store.events import last_activity  # `list` and `status` do not need it
+
         last = last_activity(self.session_path(run, "events", iteration, "jsonl"))
         return max(0.0, last - datetime.fromisoformat(started).timestamp())
 
@@ -58,17 +59,19 @@ class Runs:
             write_atomic(self.folder(run) / "summary.md", text.encode("utf-8", "replace"), durable=False)
 
     def write_summary(self, facts: dict[str, Any]) -> None:
-        """What `list` tells of a task at rest. The size of the journal says for which journal this is true."""
+        """What `status` and `list` tell of a task at rest. The journal's size says for which journal this is true."""
         facts = {**facts, "journal": self._journal_size()}
         write_atomic(self._own / "summary.json", json.dumps(facts).encode(), durable=False)
 
     def summary(self) -> dict[str, Any] | None:
-        """The summary, unless the journal has grown since."""
+        """The summary, unless the journal has grown since or a message has come."""
         try:
-            facts = json.loads((self._own / "summary.json").read_bytes())
-            return facts if facts["journal"] == self._journal_size() else None
-        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+            facts: dict[str, Any] = json.loads((self._own / "summary.json").read_bytes())
+            current = facts.pop("journal") == self._journal_size()
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return None
+        inbox = self._own / "inbox"
+        return facts if current and not (inbox.is_dir() and any(inbox.iterdir())) else None
 
     def _journal_size(self) -> int:
         return (self._own / "journal.jsonl").stat().st_size

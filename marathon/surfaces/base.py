@@ -38,4 +38,4 @@ class GateSurface(Protocol):
     interactive: bool
 
     def ask(self, view: GateView, elsewhere: Elsewhere) -> Answer | None:
-        """The human's answer, or None if no one can be asked. `elsewhere` tells of an answer sent from a shell."""
+        """The human's answer, or None if no one can be asked. `elsewhere` returns an answer sent from a shell."""

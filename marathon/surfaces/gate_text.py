@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from marathon.core.gates import POLICIES, Offer
 from marathon.core.records import CheckResult, Rating
 from marathon.core.text import clean, one_line
+from marathon.show.status import check_line
 from marathon.surfaces.base import GateView
 
 TITLE = (
@@ -15,7 +16,7 @@ TITLE = (
     "╚══════════════════════════════════════════════════════════════════╝"
 )
 RULE = "─" * 68
-EMPTY_ANSWER = "An empty answer: the agent decides."
+EMPTY_ANSWER = "The answer is empty, so the agent decides."
 ENOUGH_POINTS, FEW_POINTS = 8, 5
 
 
@@ -49,7 +50,7 @@ def describe(view: GateView) -> list[str]:
 
 
 def rating_lines(rating: Rating) -> list[str]:
-    """How the agent rates the instructions, and what that suggests. It decides nothing."""
+    """How the agent rates the instructions, and what that suggests. The rating decides nothing."""
     lines = [f"The agent rates the instructions {rating.points} of 10."]
     if FEW_POINTS <= rating.points < ENOUGH_POINTS:
         lines[0] += " You may want to look after every session (o, or --oversight colleague)."
@@ -69,16 +70,12 @@ def with_option(command: str, option: str) -> str:
 
 
 def check_lines(results: Sequence[CheckResult]) -> list[str]:
-    """Each criterion as it was found."""
-    return [
-        f"{'✓' if result.met else '✗'} {one_line(result.name, 120)}"
-        + ("" if result.met else f": {one_line(result.reason, 200)}")
-        for result in results
-    ]
+    """Each criterion with its result."""
+    return [check_line(vars(result)) for result in results]
 
 
 def fitted(text: str, columns: int) -> str:
-    """The gate without its frame where the window is too narrow for it."""
+    """The gate's text, without its frame if the window is too narrow."""
     if columns >= len(RULE):
         return text
     return text.replace(TITLE, "⏸️  MARATHON PAUSED").replace(RULE, "─" * columns)

@@ -24,7 +24,7 @@ from marathon.surfaces.text_prompt import ask_text
 
 TYPING_GAP = 0.5  # seconds between two keys of a sentence
 READ_AGAIN = 0.5
-CANCEL = "Press c again to cancel this run for good; any other key forgets it."
+CANCEL = "Press c again to cancel this run for good. Any other key keeps the run."
 LATE_ENTER = "Ignored that Enter because other keys came just before it. Press Enter again to continue."
 
 
@@ -45,24 +45,24 @@ class TerminalSurface:
         offers = {offer.key: offer for offer in _with_sights(view)}
         menu = "\n".join([RULE, "Options:", *map(offer_line, offers.values())])
         shown = whole = clean("\n".join([*describe(view), "", menu]))
-        cancel_pending = False
         while True:
-            again = f"{whole}\n{shown}" if cancel_pending else whole
-            key = self._key(shown, again, offers.keys(), elsewhere, any_key=cancel_pending)
-            if isinstance(key, Answer):
-                return key
-            if key == "c" and cancel_pending:
-                return Answer(choice="cancel")
-            # A key that forgets a cancel does nothing else: Enter was meant as a no, not as a review.
-            if not cancel_pending and key != "c":
-                answer = self._answer(offers[key], view)
-                if answer is not None:
-                    return answer
-            cancel_pending = key == "c" and not cancel_pending
-            shown = CANCEL if cancel_pending else menu
+            key = self._key(shown, whole, offers.keys(), elsewhere)
+            if key == "c":
+                key = self._key(CANCEL, f"{whole}\n{CANCEL}", {"c"}, elsewhere, any_key=True)
+                if key == "c":
+                    return Answer(choice="cancel")
+                # Another key does nothing else. Enter was meant as a no, not as an approval.
+                answer = key if isinstance(key, Answer) else None
+            else:
+                answer = key if isinstance(key, Answer) else self._answer(offers[key], view)
+            if answer is not None:
+                return answer
+            shown = menu
 
-    def _key(self, shown: str, again: str, keys: Set[str], elsewhere: Elsewhere, *, any_key: bool) -> str | Answer:
-        """One of the known keys (with `any_key`, the empty string for all others), or an answer from elsewhere.
+    def _key(
+        self, shown: str, again: str, keys: Set[str], elsewhere: Elsewhere, *, any_key: bool = False
+    ) -> str | Answer:
+        """One of the known keys, with `any_key` also "" for any other, or an answer from elsewhere.
 
         After a Ctrl+Z, `again` is shown.
         """
@@ -71,8 +71,8 @@ class TerminalSurface:
             print(fitted(text, shutil.get_terminal_size().columns), flush=True)
 
         with Keys(on_resume=functools.partial(show, again), pastes_apart=True) as pressed:
-            show(shown)  # only now: keys typed earlier are thrown away, so none of them can answer
-            stray, last = False, 0.0  # the key before was none of ours, so someone may be typing a sentence
+            show(shown)  # only now, because Keys drops what was typed earlier, so that it cannot answer
+            stray, last = False, 0.0  # after a key that is no option, someone may be typing a sentence
             while True:
                 answer = elsewhere()
                 if answer is not None:
@@ -95,10 +95,10 @@ class TerminalSurface:
                 if (key == "paste" or len(key) == 1) and not stray:
                     stray = True
                     hint = " To say something, press f first." if "f" in keys else ""
-                    show(f"That is none of the keys above.{hint}")
+                    show(f"That key is not one of the options.{hint}")
 
     def _answer(self, offer: Offer, view: GateView) -> Answer | None:
-        """What a key means here; None where it only showed something."""
+        """The answer that a key stands for, or None if the key only showed something."""
         match offer.key:
             case "v" if view.document:
                 self._outside(functools.partial(show_document, view.document))
@@ -123,7 +123,7 @@ class TerminalSurface:
         return Answer(choice=offer.choice, phase=offer.phase, text=text.strip())
 
     def _outside(self, show: Callable[[], None]) -> None:
-        """Run a pager or an editor. A Ctrl+C typed in it was meant for it."""
+        """Run a pager or an editor. A Ctrl+C typed there does not end the marathon."""
         try:
             show()
         except OSError as error:
@@ -134,7 +134,7 @@ class TerminalSurface:
 
 
 def _with_sights(view: GateView) -> list[Offer]:
-    """The offers, with what there is to see before the rare ones."""
+    """The gate's offers, with the keys that show something before the rarely used ones."""
     name = view.document.name if view.document else ""
     sights = [Offer("v", f"View {name}", "refresh"), Offer("e", f"Edit {name}", "refresh")] if name else []
     if name and view.previous_round:
@@ -148,15 +148,10 @@ def show_document(path: Path) -> None:
     from rich.console import Console
     from rich.markdown import Markdown
 
+    os.environ.setdefault("LESS", "-RFX")  # show colors, and end at once if everything fits on the screen
     console = Console(highlight=False)
-    less = os.environ.get("LESS")
-    os.environ["LESS"] = less if less is not None else "-RFX"
-    try:
-        with console.pager(styles=True):
-            console.print(Markdown(clean(path.read_text(encoding="utf-8", errors="replace"))))
-    finally:
-        if less is None:
-            del os.environ["LESS"]
+    with console.pager(styles=True):
+        console.print(Markdown(clean(path.read_text(encoding="utf-8", errors="replace"))))
 
 
 def show_diff(before: Path, after: Path) -> None:

@@ -1,4 +1,4 @@
-"""Takes a human's text: Enter ends it, Alt+Enter makes a new line; an interruption keeps what was typed as a draft."""
+"""Asks a human for text. Enter ends it, Alt+Enter makes a new line, and an interruption keeps a draft."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def ask_text(question: str, draft: Path, signals: Signals) -> str | None:
         instruction="(Enter ends, Alt+Enter: new line, Esc: back)\n",
         key_bindings=_bindings(),
     )
-    # Esc alone is told from Alt+Enter and the arrow keys by what follows at once.
+    # Alt+Enter and the arrow keys begin with Esc too, so wait a moment for the rest of them.
     prompt.application.ttimeoutlen, prompt.application.timeoutlen = 0.1, 0.3
     caught = _end_on_signals(prompt.application, signals)
     said = None
@@ -85,8 +85,8 @@ def _ask_plainly(question: str, earlier: str, draft: Path, signals: Signals) -> 
 
 
 def _end_on_signals(prompt: Application[Any], signals: Signals) -> list[int]:
-    """Ends the prompt from within its own event loop: an exception out of a signal handler would be lost in there."""
-    import asyncio  # only where somebody is asked: it takes a while to load
+    """End the prompt from its own event loop, which would swallow an exception from a signal handler."""
+    import asyncio
 
     caught: list[int] = []
 

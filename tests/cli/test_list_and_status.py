@@ -96,6 +96,47 @@ def test_what_an_agent_wrote_cannot_act_on_the_terminal(world: World) -> None:
     assert "good" in world.cli("status", "task").stdout
 
 
+def told(world: World, *args: str) -> list[str]:
+    return [world.cli(*args, *more).stdout for more in ((), ("--json",))]
+
+
+def test_status_and_list_tell_the_same_with_and_without_what_the_runner_left(world: World) -> None:
+    world.script(research(), plan(), chunk(), finish())
+    for args in ((), ("--auto-approve",)):
+        world.run(*args)
+        left = [told(world, *command) for command in (("status", "task"), ("list", "."))]
+        (world.task / ".marathon/summary.json").unlink()
+        assert [told(world, *command) for command in (("status", "task"), ("list", "."))] == left
+    assert "completed" in left[0][0]
+
+
+def test_what_the_runner_left_counts_only_until_something_happens(world: World) -> None:
+    world.script(research())
+    world.run()
+    assert "State:     gate" in world.cli("status", "task").stdout
+    world.cli("steer", "task", "use tabs")
+    assert "Steering:  1 message(s)" in world.cli("status", "task").stdout
+    world.cli("approve", "task")
+    assert "State:     ready" in world.cli("status", "task").stdout
+    assert world.cli("list", ".").stdout.startswith("ready")
+
+
+def test_the_commands_in_status_name_the_task_as_it_was_typed(world: World) -> None:
+    world.script(research())
+    world.run()
+    assert f"approve {world.task}" in world.cli("status", str(world.task)).stdout
+    assert "approve ./task" not in world.cli("status", "./task").stdout
+
+
+def test_a_summary_that_makes_no_sense_is_not_believed(world: World) -> None:
+    world.script(research())
+    world.run()
+    before = told(world, "status", "task")
+    for spoiled in ("", "[]", '{"journal": 1}', '{"condition": "completed"}'):
+        (world.task / ".marathon/summary.json").write_text(spoiled)
+        assert told(world, "status", "task") == before
+
+
 def test_list_shows_each_task_with_its_condition(world: World) -> None:
     world.script(research())
     world.run()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from marathon.cli.status_query import condition_of, gate_facts, waits_for
 from marathon.core.budgets import Usage
 from marathon.core.courses.where import Where
 from marathon.core.gates import offers
@@ -23,7 +22,7 @@ from marathon.core.records import (
     WaitStarted,
 )
 from marathon.core.steps import Now
-from marathon.show.status import Status, condition_of, gate_facts, session_line, status_lines, waits_for
+from marathon.show.status import Status, status_lines
 from tests.core.making import fold
 
 BEGUN = Begun(workflow="w", path=[("w", 0)], phase="one")
@@ -109,7 +108,9 @@ def test_everything_known_is_a_line_and_nothing_else_is() -> None:
         note="done",
         runner="pid 7 on here, for 3s",
         steering=2,
-        sessions=[{"iteration": 7, "phase": "plan", "seconds": 65, "ending": "crashed", "cause": "exit code 1"}],
+        sessions=[
+            {"iteration": 7, "phase": "plan", "seconds": 65, "usage": None, "ending": "crashed", "cause": "exit code 1"}
+        ],
         answer_with=["pi-marathon approve docs/tasks/one"],
         resume="pi-marathon --task docs/tasks/one",
     )
@@ -134,24 +135,8 @@ def test_everything_known_is_a_line_and_nothing_else_is() -> None:
 
 def test_no_line_carries_anything_a_terminal_acts_on() -> None:
     hostile = "x\x1b[2J\x1b]0;t\x07\x9b5n\r\x08"
-    session = {"iteration": 1, "phase": hostile, "seconds": 1, "ending": hostile, "cause": hostile}
+    session = {"iteration": 1, "phase": hostile, "seconds": 1, "usage": None, "ending": hostile, "cause": hostile}
     status = Status(
         hostile, hostile, note=hostile, breadcrumb=hostile, waits_for=hostile, resume=hostile, sessions=[session]
     )
     assert all(line.isprintable() for line in status_lines(status))
-
-
-@pytest.mark.parametrize(
-    "facts",
-    [
-        {},
-        {"iteration": None, "phase": None, "seconds": None, "ending": None, "usage": None},
-        {"iteration": "one", "phase": ["plan"], "seconds": "long", "ending": {}, "cause": 7, "usage": []},
-        {"iteration": 1.5, "phase": 3, "seconds": float("nan"), "usage": {"cost": "much"}},
-        {"seconds": float("inf"), "usage": {"cost": True}},
-        {"iteration": [], "phase": {}, "seconds": -5},
-    ],
-)
-def test_a_session_record_somebody_spoiled_is_still_a_line(facts: dict[str, Any]) -> None:
-    (line,) = session_line(facts).splitlines()
-    assert line.startswith("  ")

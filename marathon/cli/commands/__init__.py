@@ -1,1 +1,1 @@
-"""A file per command, loaded when it is typed."""
+"""A file per group of commands, loaded when one of them is typed."""

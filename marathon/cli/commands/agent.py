@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
 
 import click
 
 from marathon.cli.arguments import message_text
-from marathon.cli.in_session import my_channel
 from marathon.errors import WrongUsage
+from marathon.store.agent_channel import AgentChannel
+from marathon.store.places import states_folder
 
 RECORDED = "Recorded. Leave STATE.json as 'running' in this phase and stop:"
 
@@ -24,7 +26,7 @@ def wait(minutes: str, reason: str) -> None:
         number = math.nan
     if not 1 <= number <= 60:
         raise WrongUsage(f"MINUTES must be a number from 1 to 60, not {minutes[:40]!r}.")
-    my_channel().update(waitSeconds=number * 60, waitReason=reason.encode("utf-8", "replace").decode())
+    _channel().update(waitSeconds=number * 60, waitReason=reason.encode("utf-8", "replace").decode())
     click.echo(f"{RECORDED} the next session starts after the wait.")
 
 
@@ -33,5 +35,16 @@ def wait(minutes: str, reason: str) -> None:
 def ask(question: str) -> None:
     """Ask the human; the answer comes with the next session of this phase."""
     text = message_text(question)
-    my_channel().update(feedbackQuestion=text)
+    _channel().update(feedbackQuestion=text)
     click.echo(f"{RECORDED} the answer comes with the next session.")
+
+
+def _channel() -> AgentChannel:
+    """To the runner of this session."""
+    runner = os.environ.get("MARATHON_RUNNER_ID")
+    if not runner:
+        raise WrongUsage("This command is for agents inside a marathon's session, and there is no session here.")
+    channel = AgentChannel(states_folder(), runner)
+    if not channel.read():
+        raise WrongUsage("The runner of this session is gone; nothing was recorded.")
+    return channel

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import sys
 import tempfile
 from pathlib import Path
 
 import click
 
+from marathon.cli.commands.install import program
 from marathon.demo_project import unpack
 from marathon.errors import WrongUsage
 from marathon.process.terminal import interactive
 
 PACE_ON_A_TERMINAL = "0.25"
 COMMAND = "pi-marathon"
-CHECKOUT = Path(__file__).resolve().parents[3]
 
 
 @click.command("demo")
@@ -32,7 +31,7 @@ def command(ctx: click.Context, into: str | None) -> None:
         raise WrongUsage(
             f"The demo cannot make its project in {folder}: {error.strerror or error}. Choose another with --into."
         ) from error
-    asked, name = interactive(), _our_name()
+    asked, name = interactive(), program()
     click.echo(f"The demo's project is {folder}; it stays there. Its task: {task.relative_to(folder)}")
     if not asked:
         click.echo("There is no terminal, so the demo approves its own reviews (--auto-approve).")
@@ -48,13 +47,7 @@ def command(ctx: click.Context, into: str | None) -> None:
     # We wrote the commands that check the demo's task, so they are trusted.
     shown, there = task.relative_to(folder), f"cd {shlex.quote(str(folder))} &&"
     resume = f"{there} {name} --task {shown} --agent rehearsal"
-    line = CommandLine(task=str(shown), agent="rehearsal", auto_approve=not asked, trust=True, resume_here=resume)
-    code = run_task(line)
+    line = CommandLine(task=shown, agent="rehearsal", auto_approve=not asked, trust=True, resume_here=resume)
+    code = run_task(line, shown)
     click.echo(f"Look around: {there} git log --stat && {name} status {shown}")
     ctx.exit(code)
-
-
-def _our_name() -> str:
-    """How to start us from a shell: by name if that is on the PATH, else by the path of the checkout's launcher."""
-    launcher = CHECKOUT / "bin" / COMMAND
-    return COMMAND if shutil.which(COMMAND) or not launcher.exists() else shlex.quote(str(launcher))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import click
 
-from marathon.cli.arguments import message_text, task_path
-from marathon.cli.directory import TASK_DIRECTORY
-from marathon.cli.in_session import refuse_inside_a_session
-from marathon.cli.status_query import Known, here, read_task, resume_command
+from marathon.cli.arguments import DIRECTORY, message_text
+from marathon.cli.status_query import Known, read_task, resume_command
 from marathon.core.gates import POLICIES, refusal
 from marathon.core.records import Answer, Choice, Gate
 from marathon.errors import WrongUsage
@@ -16,7 +17,6 @@ from marathon.store.lock import holder_of
 from marathon.store.task import Task
 from marathon.surfaces.gate_text import EMPTY_ANSWER, with_option
 
-DIRECTORY = click.argument("directory", metavar="DIR", type=TASK_DIRECTORY)
 GATE = click.option("--gate", "token", metavar="TOKEN", help="Answer only if this gate is open; see: status --json.")
 
 
@@ -24,9 +24,9 @@ GATE = click.option("--gate", "token", metavar="TOKEN", help="Answer only if thi
 @DIRECTORY
 @click.option("-m", "--message", help="A note for the agent; added to human.md.")
 @GATE
-def approve(directory: str, message: str | None, token: str | None) -> None:
+def approve(shown: Path, message: str | None, token: str | None) -> None:
     """Answer the open gate of DIR: continue."""
-    known, gate = _open_gate(directory, "approve", token)
+    known, gate = _open_gate(shown, "approve", token)
     said = f"Approved: {gate.phase}." if gate.onward == "next" else f"Noted: {gate.phase} may continue."
     said = "Agreed to exactly these." if POLICIES[gate.reason].agreement else said
     _send(known, gate, said, "continue", text="" if message is None else message_text(message))
@@ -38,10 +38,10 @@ def approve(directory: str, message: str | None, token: str | None) -> None:
 @click.option("--loop", "loop_", is_flag=True, help="Start the innermost workflow again from its first phase.")
 @click.option("-m", "--message", help="Why; added to human.md. - reads standard input.")
 @GATE
-def redo(directory: str, phase: str | None, loop_: bool, message: str | None, token: str | None) -> None:
+def redo(shown: Path, phase: str | None, loop_: bool, message: str | None, token: str | None) -> None:
     """Answer the open gate of DIR: do a phase again."""
     text = "" if message is None else message_text(message)
-    known, gate = _open_gate(directory, "redo", token)
+    known, gate = _open_gate(shown, "redo", token)
     if loop_:
         _send(known, gate, "The workflow starts again from its first phase.", "loop", text=text)
     else:
@@ -55,9 +55,9 @@ def redo(directory: str, phase: str | None, loop_: bool, message: str | None, to
 @DIRECTORY
 @click.argument("text")
 @GATE
-def answer(directory: str, text: str, token: str | None) -> None:
+def answer(shown: Path, text: str, token: str | None) -> None:
     """Answer the agent's question; an empty text is an answer too."""
-    known, gate = _open_gate(directory, "answer", token)
+    known, gate = _open_gate(shown, "answer", token)
     said = "Answered." if text.strip() else EMPTY_ANSWER
     _send(known, gate, said, "answer", text=text.encode("utf-8", "replace").decode())
 
@@ -66,30 +66,68 @@ def answer(directory: str, text: str, token: str | None) -> None:
 @DIRECTORY
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @GATE
-def cancel(directory: str, yes: bool, token: str | None) -> None:
+def cancel(shown: Path, yes: bool, token: str | None) -> None:
     """End the run at the open gate of DIR for good. Nothing is removed; a restart with -h begins a new run."""
-    known, gate = _open_gate(directory, "cancel", token)
+    known, gate = _open_gate(shown, "cancel", token)
     if not yes:
         if not interactive():
-            raise WrongUsage(f"Cancelling needs a yes: pi-marathon cancel {known.shown} --yes")
-        if not click.confirm(f"End this run of {known.shown} for good?"):
+            raise WrongUsage(f"Cancelling needs a yes: pi-marathon cancel {shown} --yes")
+        if not click.confirm(f"End this run of {shown} for good?"):
             click.echo("Nothing was changed.")
             return
     _send(known, gate, "Cancelled.", "cancel")
 
 
-def _open_gate(directory: str, command: str, token: str | None) -> tuple[Known, Gate]:
+@click.command("steer")
+@DIRECTORY
+@click.argument("message")
+def steer(shown: Path, message: str) -> None:
+    """Send the agent of DIR a message; it comes with the next session. - reads standard input."""
+    task = Task.look(shown)
+    refuse_inside_a_session(task, "steer")
+    text = message_text(message)
+    task.prepare()
+    task.inbox.put("steer", text=text)
+    if holder_of(task.lock_path):
+        click.echo("Sent: a streamed session takes it at once, any other with the next one.")
+    else:
+        click.echo("Kept: it comes with the next session you start.")
+
+
+@click.command("stop")
+@DIRECTORY
+@click.option("--now", is_flag=True, help="Stop the agent in the middle of its session.")
+def stop(shown: Path, now: bool) -> None:
+    """Ask the runner of DIR to stop after this session; everything is kept."""
+    task = Task.look(shown)
+    holder = holder_of(task.lock_path)
+    if holder is None:
+        raise WrongUsage(f"No marathon runs on {shown}; nothing to stop.")
+    task.inbox.put("stop", to=holder.runner, now=now)
+    click.echo(f"Asked the runner ({holder}) to stop {'now' if now else 'after this session'}.")
+
+
+def refuse_inside_a_session(task: Task, command: str) -> None:
+    """Only a human answers gates. An agent is known by its environment, and by its ancestors if it changes that."""
+    import psutil
+
+    holder = holder_of(task.lock_path)
+    ours = holder and holder.pid in {process.pid for process in psutil.Process().parents()}
+    if os.environ.get("MARATHON_RUNNER_ID") or ours:
+        raise WrongUsage(f"'{command}' is for the human and does nothing inside an agent's session.")
+
+
+def _open_gate(shown: Path, command: str, token: str | None) -> tuple[Known, Gate]:
     """The task and its open gate."""
-    shown = task_path(directory)
     refuse_inside_a_session(Task.look(shown), command)
-    known = read_task(shown, here())
+    known = read_task(shown, Path.cwd())
     gate = known.life.gate
     if gate is None or (token is not None and token != gate.token):
-        which = f"The gate {token}" if token else "No gate"
-        not_open = "is not open any more" if token else "is open"
-        raise WrongUsage(f"{which} of {shown} {not_open}; nothing was changed. See: pi-marathon status {shown}")
+        not_open = f"The gate {token} of {shown} is not open any more" if token else f"No gate of {shown} is open"
+        raise WrongUsage(f"{not_open}; nothing was changed. See: pi-marathon status {shown}")
     if any(message.kind == "verdict" and message.to == gate.token for message in known.task.inbox.messages()):
-        raise WrongUsage(f"This gate was answered already. To continue: {resume_command(known.task, shown, here())}")
+        resume = resume_command(known.task, shown, Path.cwd())
+        raise WrongUsage(f"This gate was answered already. To continue: {resume}")
     return known, gate
 
 
@@ -99,40 +137,11 @@ def _send(known: Known, gate: Gate, said: str, choice: Choice, *, text: str = ""
     if refused:
         raise WrongUsage(refused)
     known.task.inbox.put("verdict", to=gate.token, choice=choice, text=text, phase=phase)
-    resume = resume_command(known.task, known.shown, here())
+    resume = resume_command(known.task, known.shown, Path.cwd())
     if choice == "cancel":
         again = with_option(resume, '-h "what to do"')
         click.echo(f"{said} To start again: {again}")
-    elif holder_of(known.task.lock_path) is not None:
+    elif holder_of(known.task.lock_path):
         click.echo(f"{said} The running marathon takes it up at its gate.")
     else:
         click.echo(f"{said} To continue: {resume}")
-
-
-@click.command("steer")
-@DIRECTORY
-@click.argument("message")
-def steer(directory: str, message: str) -> None:
-    """Send the agent of DIR a message; it comes with the next session. - reads standard input."""
-    task = Task.look(task_path(directory))
-    refuse_inside_a_session(task, "steer")
-    text = message_text(message)
-    task.prepare()
-    task.inbox.put("steer", text=text)
-    running = holder_of(task.lock_path) is not None
-    sent = "Sent: a streamed session takes it at once, any other with the next one."
-    click.echo(sent if running else "Kept: it comes with the next session you start.")
-
-
-@click.command("stop")
-@DIRECTORY
-@click.option("--now", is_flag=True, help="Stop the agent in the middle of its session.")
-def stop(directory: str, now: bool) -> None:
-    """Ask the runner of DIR to stop after this session; everything is kept."""
-    shown = task_path(directory)
-    task = Task.look(shown)
-    holder = holder_of(task.lock_path)
-    if holder is None:
-        raise WrongUsage(f"No marathon runs on {shown}; nothing to stop.")
-    task.inbox.put("stop", to=holder.runner, now=now)
-    click.echo(f"Asked the runner ({holder}) to stop {'now' if now else 'after this session'}.")

@@ -50,13 +50,10 @@ def _for_claude(project: bool) -> tuple[Path, list[str]]:
     home = Path.cwd() / ".claude" if project else claude_folder()
     settings, now = home / "settings.json", datetime.now(UTC)
     try:
-        written = rewrite(settings, lambda text: with_hooks(text, _program()), now)
-    except SettingsUnexpected as error:
-        raise WrongUsage(f"Cannot add hooks to {settings}: {error}. Fix it first; nothing was changed.") from error
-    except UnicodeDecodeError as error:
-        raise WrongUsage(
-            f"Cannot add hooks to {settings}: it is not UTF-8 text. Fix it first; nothing was changed."
-        ) from error
+        written = rewrite(settings, lambda text: with_hooks(text, program()), now)
+    except (SettingsUnexpected, UnicodeDecodeError) as error:
+        reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error
+        raise WrongUsage(f"Cannot add hooks to {settings}: {reason}. Fix it first; nothing was changed.") from error
     done = [written] if written else []
     for skill in sorted(bundled("skills").iterdir()):
         # Claude Code has its own /loop, which a skill of that name would hide.
@@ -65,7 +62,7 @@ def _for_claude(project: bool) -> tuple[Path, list[str]]:
     return home, done
 
 
-def _program() -> str:
+def program() -> str:
     """How any shell can start this program, quoted."""
     if shutil.which("pi-marathon"):
         return "pi-marathon"

@@ -132,40 +132,36 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
 
 def _findings() -> Iterator[Finding]:
     yield Finding("pi-marathon", "good", f"{__version__} on Python {platform.python_version()} ({sys.executable})")
-    yield _system()
-    yield _terminal()
-    yield _encoding()
+    mac = "pi-marathon is built for macOS, but not yet tried on it."
+    if sys.platform == "darwin":
+        yield Finding("system", "note", platform.platform(), mac)
+    else:
+        yield _judged("system", sys.platform == "linux", platform.platform(), "Run it on Linux or macOS.", needed=True)
+    if interactive():
+        found = f"TERM={os.environ.get('TERM', '')}, {os.get_terminal_size().columns} columns"
+        yield Finding("terminal", "good", found)
+    else:
+        yield Finding("terminal", "note", "none: gates are printed and answered with approve, redo, answer")
+    encoding = locale.getpreferredencoding(False)
+    utf8 = encoding.lower().replace("-", "") == "utf8"
+    yield _judged("encoding", utf8, encoding, "Set a UTF-8 locale, for example: export LANG=C.UTF-8")
     git = shutil.which("git")
-    cure = "" if git else "Install git: agents commit their work with it."
-    yield Finding("git", "good" if git else "note", git or "not found", cure)
+    yield _judged("git", bool(git), git or "not found", "Install git: agents commit their work with it.")
     yield _locks()
     yield _states()
     yield Finding("agents", "good", ", ".join(sorted(AGENTS)))
-    yield _workflows()
-    yield _shipped()
+    library = _library()
+    names = ", ".join(sorted(library.refused or library.workflows))
+    found = f"refused: {names}" if library.refused else names
+    yield _judged("workflows", not library.refused, found, "See: pi-marathon workflow check", needed=True)
+    missing = [name for name in ("skills", "task-template") if not bundled(name).is_dir()]
+    found = f"missing: {', '.join(missing)}" if missing else "skills, task-template"
+    yield _judged("shipped files", not missing, found, "Install pi-marathon again.", needed=True)
 
 
-def _system() -> Finding:
-    if sys.platform == "linux":
-        return Finding("system", "good", platform.platform())
-    if sys.platform == "darwin":
-        return Finding(
-            "system", "note", platform.platform(), "pi-marathon is built for macOS, but not yet tried on it."
-        )
-    return Finding("system", "bad", platform.platform(), "Run it on Linux or macOS.")
-
-
-def _terminal() -> Finding:
-    if not interactive():
-        return Finding("terminal", "note", "none: gates are printed and answered with approve, redo, answer")
-    return Finding("terminal", "good", f"TERM={os.environ.get('TERM', '')}, {os.get_terminal_size().columns} columns")
-
-
-def _encoding() -> Finding:
-    found = locale.getpreferredencoding(False)
-    if found.lower().replace("-", "") == "utf8":
-        return Finding("encoding", "good", found)
-    return Finding("encoding", "note", found, "Set a UTF-8 locale, for example: export LANG=C.UTF-8")
+def _judged(name: str, good: bool, found: str, cure: str, *, needed: bool = False) -> Finding:
+    """A finding whose cure is told only where something is wrong."""
+    return Finding(name, "good", found) if good else Finding(name, "bad" if needed else "note", found, cure)
 
 
 def _locks() -> Finding:
@@ -188,21 +184,6 @@ def _states() -> Finding:
         cure = "Set PI_MARATHON_STATES to another folder."
         return Finding("runner states", "bad", f"{folder} cannot be written", cure)
     return Finding("runner states", "good", str(folder))
-
-
-def _workflows() -> Finding:
-    library = _library()
-    if library.refused:
-        refused = f"refused: {', '.join(sorted(library.refused))}"
-        return Finding("workflows", "bad", refused, "See: pi-marathon workflow check")
-    return Finding("workflows", "good", ", ".join(sorted(library.workflows)))
-
-
-def _shipped() -> Finding:
-    missing = [name for name in ("skills", "task-template") if not bundled(name).is_dir()]
-    if missing:
-        return Finding("shipped files", "bad", f"missing: {', '.join(missing)}", "Install pi-marathon again.")
-    return Finding("shipped files", "good", "skills, task-template")
 
 
 def _pi_findings() -> list[Finding]:
@@ -232,7 +213,7 @@ def _node() -> Finding:
     except (OSError, ValueError, subprocess.SubprocessError):
         return Finding("node", "note", f"{node} does not run", NODE)
     recent = numbers >= (22, 19)
-    return Finding("node", "good" if recent else "note", f"{version.strip()} ({node})", "" if recent else NODE)
+    return _judged("node", recent, f"{version.strip()} ({node})", NODE)
 
 
 def _login(pi: Pi) -> Finding:

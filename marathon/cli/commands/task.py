@@ -1,42 +1,26 @@
-"""Commands for a task's instructions and criteria: new, score, check."""
+"""Commands for a task's instructions: new, score."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-import sys
-import tempfile
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import click
 
 from marathon._bundled import bundled
-from marathon.cli.arguments import message_text, task_path
-from marathon.cli.directory import TASK_DIRECTORY
-from marathon.cli.in_session import refuse_inside_a_session
-from marathon.cli.status_query import read_task
-from marathon.core.criteria import in_full, said_in_full
-from marathon.core.events import Sink
-from marathon.core.records import CheckResult, CriteriaFound
+from marathon.cli.arguments import DIRECTORY, message_text
+from marathon.core.criteria import said_in_full
 from marathon.core.score import advise
-from marathon.core.text import clean, one_line
-from marathon.errors import DiskFailed, MarathonError, TaskInvalid, WrongUsage
-from marathon.process.signals import Interrupted, Signals
-from marathon.process.terminal import interactive, on_terminal
-from marathon.runner.checks import Checks
-from marathon.runner.verify import check_environment, found_criteria, remember, verdicts_in
-from marathon.show.screen import Screen
-from marathon.store.files import read_regular
-from marathon.store.places import trusted_folder
+from marathon.core.text import clean
+from marathon.errors import DiskFailed, TaskInvalid, WrongUsage
+from marathon.process.terminal import interactive
 from marathon.store.task import INSTRUCTIONS, Task, create_task, template_files
-from marathon.store.trusted import Trusted
 
 # Each section of the instructions: its heading, and what is asked for on a terminal.
 SECTIONS = {
@@ -47,8 +31,6 @@ SECTIONS = {
     "done": ("Done", ""),
 }
 LONGEST_NAME = 180  # bytes: there is a time before it, and a file system takes 255
-LONGEST_INSTRUCTIONS = 1 << 20
-NOT_MET, WAITS_FOR_HUMAN = 1, 3
 
 
 @click.command("new")
@@ -87,10 +69,10 @@ def new(title: str | None, into: str, **given: str | None) -> None:
 
 
 def kebab(title: str) -> str:
-    """A folder name out of a title: small letters of any script, without accents, digits and hyphens, nothing else."""
+    """A folder name made of a title: only small letters of any script without accents, digits and hyphens."""
     name = "-".join(_words(title))[:60].encode()[:LONGEST_NAME].decode(errors="ignore").strip("-")
     if not name:
-        raise WrongUsage(f"The title {title[:60]!r} has no letter or digit to make a folder name of.")
+        raise WrongUsage(f"The title {title[:60]!r} has no letter or digit for the name of a folder.")
     return name
 
 
@@ -100,7 +82,7 @@ def _words(title: str) -> list[str]:
 
 
 def _plain(letter: str) -> str:
-    """A Latin letter without its accents, any other as it is, a space for what is no part of a word."""
+    """A Latin letter without its accents, any other letter as it is, a space for everything else."""
     base = unicodedata.normalize("NFD", letter)[0]
     if base.isascii() and base.isalnum():
         return base
@@ -110,7 +92,7 @@ def _plain(letter: str) -> str:
 def fill(template: bytes, title: str, texts: Mapping[str, str]) -> bytes:
     """The template with its title, and each section's text below its heading in place of the hint."""
     text = re.sub(r"^# .*$", lambda _: f"# {' '.join(title.split())}", template.decode(), count=1, flags=re.M)
-    # From the end on, so that a heading in a text is never taken for the template's.
+    # From the last section to the first, so that a heading in a text is never taken for the template's.
     for key, (heading, _) in reversed(SECTIONS.items()):
         body = texts.get(key)
         section = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", text, flags=re.M | re.S)
@@ -122,7 +104,7 @@ def fill(template: bytes, title: str, texts: Mapping[str, str]) -> bytes:
 
 
 def _as_item(text: str) -> str:
-    """Criteria are a list: a plain line becomes an item of it, what has a form of its own keeps it."""
+    """A plain line becomes an item, because criteria are a list. Other Markdown stays as it is."""
     plain = text and "\n" not in text and not re.match(r"[-*+>#|]\s|\d+[.)]\s", text)
     return f"- {text}" if plain else text
 
@@ -136,134 +118,44 @@ def _free_folder(into: Path, name: str) -> Path:
 
 
 def _ask(title: str | None, texts: dict[str, str]) -> tuple[str, dict[str, str]]:
-    title = title or _answer("Title:", _names_it)
     asked = dict(texts)
-    for key, (heading, hint) in SECTIONS.items():
-        if hint and not texts[key]:
-            asked[key] = _answer(f"{heading}: {hint}", _goal if key == "goal" else None)
-    return title, asked
-
-
-def _names_it(text: str) -> bool | str:
-    return bool(_words(text)) or "It needs a word or a number: the folder is named after it."
-
-
-def _goal(text: str) -> bool | str:
-    return bool(text.strip()) or "Without a goal there is nothing to do: say it in a sentence."
-
-
-def _answer(question: str, wanted: Callable[[str], bool | str] | None = None) -> str:
-    """`wanted` says True, or what is wrong with it."""
-    import questionary
-
+    needs_a_word = "It needs a word or a number, because the folder is named after it."
+    needs_a_goal = "Say in a sentence what to do."
     try:
-        return str(questionary.text(question, validate=wanted).unsafe_ask())
+        title = title or _answer("Title:", lambda text: bool(_words(text)) or needs_a_word)
+        for key, (heading, hint) in SECTIONS.items():
+            if hint and not texts[key]:
+                needed = (lambda text: bool(text.strip()) or needs_a_goal) if key == "goal" else None
+                asked[key] = _answer(f"{heading}: {hint}", needed)
     except KeyboardInterrupt:
         click.echo("No task was made.")
         raise
+    return title, asked
+
+
+def _answer(question: str, accept: Callable[[str], bool | str] | None) -> str:
+    """`accept` returns True, or a sentence that says what is missing."""
+    import questionary
+
+    return str(questionary.text(question, validate=accept).unsafe_ask())
 
 
 @click.command("score")
-@click.argument("directory", metavar="DIR", type=TASK_DIRECTORY)
+@DIRECTORY
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def score(directory: str, as_json: bool) -> None:
+def score(shown: Path, as_json: bool) -> None:
     """Say what the instructions in DIR have and what could be added, judging by their form alone.
 
     It is advice and stops nothing. The agent rates what they mean when it does its research.
     """
-    shown = task_path(directory)
-    advice = advise(said_in_full(Task.look(shown).criteria_texts()[0], _instructions(shown)))
+    task = Task.look(shown)
+    instructions = task.folder / INSTRUCTIONS
+    if not instructions.is_file() or not instructions.resolve().is_relative_to(task.folder):
+        raise TaskInvalid(f"{shown} has no {INSTRUCTIONS} of its own. Write what is to be done into it.")
+    advice = advise(said_in_full(*task.criteria_texts()))
     if as_json:
         click.echo(json.dumps({"task": str(shown), **asdict(advice)}, indent=2))
         return
     click.echo(clean(f"{shown / INSTRUCTIONS}:"))
     click.echo("\n".join(advice.lines()))
     click.echo("The runner checks what is listed below `## Success Criteria` and in checks.toml.")
-
-
-def _instructions(shown: Path) -> str:
-    """What a task's instructions say; a file that would have to be looked for elsewhere is not its own."""
-    folder = Task.look(shown).folder
-    try:
-        path = (folder / INSTRUCTIONS).resolve()
-        data = read_regular(path, LONGEST_INSTRUCTIONS) if path.is_relative_to(folder) else None
-    except (OSError, RuntimeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise TaskInvalid(f"{shown / INSTRUCTIONS} cannot be read: {reason}.") from error
-    if data is None:
-        raise TaskInvalid(f"{shown} has no {INSTRUCTIONS} of its own. Write what is to be done into it.")
-    return data[:LONGEST_INSTRUCTIONS].decode("utf-8", "replace")
-
-
-class NotAgreed(MarathonError):
-    exit_code = WAITS_FOR_HUMAN
-
-
-@click.command("check")
-@click.argument("directory", metavar="DIR", type=TASK_DIRECTORY)
-@click.option("--trust", is_flag=True, help="Agree to the commands as they are now, without being asked.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of lines.")
-@click.pass_context
-def check(ctx: click.Context, directory: str, trust: bool, as_json: bool) -> None:
-    """Run the checks of a task, as the runner does before the task counts as done.
-
-    Exit 0: every criterion is met; 1: not; 3: no one agreed to the commands yet. Changes nothing in the task.
-    """
-    shown = task_path(directory)
-    task, project = Task.look(shown), Path.cwd()
-    refuse_inside_a_session(task, "check")
-    agreed = Trusted(trusted_folder())
-    found = found_criteria(task, project, read_task(shown, project).life.agreed, agreed)
-    if found.problem:
-        raise TaskInvalid(f"The success criteria of {shown} cannot be read: {found.problem}. Fix the file.")
-    if not found.criteria:
-        raise TaskInvalid(f"{shown} names no success criteria. Add a list '## Success Criteria' to instructions.md.")
-    for name in found.lost:
-        click.echo(f"This criterion was removed or changed: {one_line(name)}", err=True)
-    _make_sure(found, agreed, project, trust=trust, may_ask=interactive() and not as_json)
-    screen = Screen(sys.stderr if as_json else sys.stdout, live=on_terminal() and not as_json, notify=False)
-    logs = Path(tempfile.mkdtemp(prefix="pi-marathon-check-"))
-    results = _run(task, project, found, logs, screen)
-    screen.close()
-    _tell(results, logs, as_json=as_json)
-    ctx.exit(0 if all(result.met for result in results) else NOT_MET)
-
-
-def _make_sure(found: CriteriaFound, agreed: Trusted, project: Path, *, trust: bool, may_ask: bool) -> None:
-    """Only what a human agreed to is run."""
-    commands = [each for each in found.criteria if each.command]
-    if not commands or agreed.has(found.digest):
-        return
-    if not trust:
-        joined = "\n".join(f"  {in_full(each)}" for each in commands)
-        if not may_ask:
-            raise NotAgreed(
-                f"No one agreed to these commands yet; nothing was run:\n{joined}\nIf you agree: add --trust."
-            )
-        click.echo(f"These commands from the task's files will be run here:\n{joined}")
-        if not click.confirm("Run exactly these, now and whenever the task is checked?", default=False):
-            raise NotAgreed("Nothing was run.")
-    remember(agreed, found, project)
-
-
-def _run(task: Task, project: Path, found: CriteriaFound, logs: Path, emit: Sink) -> list[CheckResult]:
-    with Signals() as signals:
-        checks = Checks(project, logs, check_environment(task, f"check-{os.getpid()}"), signals, emit)
-        try:
-            return checks.run(found.criteria, verdicts_in(task)) or []
-        except Interrupted as end:
-            raise click.exceptions.Exit(128 + end.signum) from end
-
-
-def _tell(results: list[CheckResult], logs: Path, *, as_json: bool) -> None:
-    met = sum(result.met for result in results)
-    if as_json:
-        facts: dict[str, Any] = {"met": met == len(results), "results": [asdict(each) for each in results]}
-        click.echo(json.dumps({**facts, "logs": str(logs)}))
-        return
-    for result in results:
-        if not result.met and result.tail:
-            click.echo(
-                f"\n{one_line(result.name, 120)}:\n" + "\n".join(f"  {line}" for line in result.tail.splitlines())
-            )
-    click.echo(f"\n{met} of {len(results)} criteria are met. The whole output: {logs}")
