@@ -1,4 +1,4 @@
-"""The process between runner and agent. It lives just long enough to end the whole tree, whoever dies first.
+"""The process between runner and agent. It outlives both just long enough to end the whole tree.
 
 It is forked from the runner, starts the agent, and talks to the runner over a socket. When the runner's end of that
 socket closes, the runner is dead or has let go, and the tree is ended.

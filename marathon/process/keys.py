@@ -107,7 +107,7 @@ class Keys:
             if os.isatty(self._fd):  # a terminal that is gone has nothing to restore
                 raise
 
-    # Read byte by byte: what follows a key stays with the terminal, for whoever reads it next.
+    # Read byte by byte: what follows a key stays with the terminal, for the next reader.
 
     def _key(self) -> str:
         self._parser.reset()

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 # What a full-screen program may have left behind: alternate screen, mouse, focus, paste, theme reports,
-# kitty keys, hidden cursor, text below the cursor. Leaving the alternate screen restores the cursor of whoever entered
-# it last, in tmux even on the main screen: so it is entered first, which does nothing where one is in it already.
+# kitty keys, hidden cursor, text below the cursor. Leaving the alternate screen restores the cursor of the program that
+# entered it last, in tmux even on the main screen. So it is entered first, which changes nothing inside it.
 RESET = (
     b"\x1b[?1049h\x1b[?1049l"
     b"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?2004l\x1b[?2031l"
@@ -23,7 +23,7 @@ _TROUBLE = (OSError, termios.error)  # a terminal whose window was closed answer
 
 
 def interactive() -> bool:
-    """Somebody can be asked: both stdin and stdout are terminals."""
+    """Whether someone can be asked, because both stdin and stdout are terminals."""
     return os.isatty(0) and os.isatty(1)
 
 

@@ -69,7 +69,7 @@ def strays(mark: str, agent: int) -> list[psutil.Process]:
 
 
 class Family:
-    """Everything the agent of this guardian has started, whoever its parent is now."""
+    """Everything the agent of this guardian has started, whatever its parent is now."""
 
     def __init__(self, mark: str) -> None:
         self._mark = mark
