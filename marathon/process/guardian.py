@@ -29,6 +29,7 @@ from marathon.process.terminal import Terminal, blocked
 SWEEP_GRACE = 1.0  # for what outlives the agent, and for the agent when it outlives the runner
 _LOOK_AGAIN = 0.05  # for what was born, or changed parents, while we looked
 _CONFIRM = 0.01
+_CONFIRMATIONS = 2
 _GIVE_UP = 1.5  # after the first KILL: what is still there cannot be killed by us
 _STOP_ROUNDS = 5
 _AFTER_CTRL_Z = 1.0  # how long we look whether it has caught the agent in a vfork
@@ -185,9 +186,15 @@ class Guardian:
                     self._agent_changed(status)
         if linux.HERE:
             return False  # a subreaper without children has no descendants
-        if not self.family.living():
-            time.sleep(_CONFIRM)  # one may have been born, and orphaned, while we looked
-        return bool(self.family.living())
+        for _ in range(_CONFIRMATIONS):  # one may have been born, and orphaned, while we looked
+            if self.family.living():
+                return True
+            # No one gets out of a group by forking. The agent is gone, so its number must not be a new process.
+            if time.monotonic() >= self._kill_at and not self.terminal and not psutil.pid_exists(self.agent):
+                with contextlib.suppress(OSError):
+                    os.killpg(self.agent, signal.SIGKILL)
+            time.sleep(_CONFIRM)
+        return False
 
     def _agent_changed(self, status: int) -> None:
         if not os.WIFSTOPPED(status):
