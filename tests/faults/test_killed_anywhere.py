@@ -44,7 +44,7 @@ def at_each_change(
 
 def test_from_the_first_start_to_the_end(cli: Sweeper, world: World, tmp_path: Path) -> None:
     args = marathon_args("--auto-approve")
-    for killed, point in at_each_change(cli, world, args, 7, 0, tmp_path):
+    for killed, point in at_each_change(cli, world, args, 11, 0, tmp_path):
         assert cli.run(killed, *args) == 0, point
         assert_completed(killed, run=1)
 
@@ -61,7 +61,7 @@ def test_in_the_first_start_and_again_while_recovering(cli: Sweeper, world: Worl
 def test_in_a_restart_with_feedback(cli: Sweeper, world: World, tmp_path: Path) -> None:
     assert cli.run(world, *marathon_args("--auto-approve")) == 0
     args, restart = marathon_args("--auto-approve"), marathon_args("--auto-approve", "-h", "also X")
-    for killed, point in at_each_change(cli, world, restart, 13, 0, tmp_path):
+    for killed, point in at_each_change(cli, world, restart, 19, 0, tmp_path):
         assert cli.run(killed, *args) == 0, point
         if not killed.records("restart_begun"):
             # Killed before anything was promised: it is as if the command had never been typed.
@@ -112,7 +112,7 @@ def test_while_a_verdict_is_given(cli: Sweeper, world: World, tmp_path: Path) ->
     assert cli.run(world, *marathon_args()) == 3
     verdict = ["approve", "task", "-m", "check auth"]
     seen = set()
-    for killed, point in at_each_change(cli, world, verdict, 1, 0, tmp_path):
+    for killed, point in at_each_change(cli, world, verdict, 2, 0, tmp_path):
         answered = bool(list((killed.task / ".marathon" / "inbox").glob("[0-9]*.json")))
         seen.add(answered)
         assert cli.run(killed, *verdict) == (2 if answered else 0), point
@@ -162,7 +162,7 @@ def test_while_the_end_is_held_against_the_criteria(cli: Sweeper, world: World, 
     criteria = f"# Do it\n\n## Success Criteria\n\n- Tried: `{check}`\n"
     (world.task / "instructions.md").write_text(criteria)
     args = marathon_args("--auto-approve", "--trust", "--max-iterations", "9")
-    for killed, point in at_each_change(cli, world, args, 11, 0, tmp_path):
+    for killed, point in at_each_change(cli, world, args, 17, 0, tmp_path):
         assert cli.run(killed, *args) == 0, point
         results = [record["results"][0]["met"] for record in killed.records("checked")]
         assert results[-1] is True, point

@@ -24,6 +24,7 @@ def test_slow_and_bad() -> None:
     assert 1 + 1 == 3
 """
 
+FAULTS = ("interrupts", "stubborn_agents", "one_runner", "killed_anywhere")
 PORTABLE = '''"""Runs both ways."""
 
 import os

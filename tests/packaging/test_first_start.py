@@ -69,6 +69,7 @@ def the_python_below(process: subprocess.Popen[str]) -> int:
     return int(children[0])
 
 
+@pytest.mark.slow
 def test_five_at_once_from_nothing(tmp_path: Path) -> None:
     checkout = copy_checkout(tmp_path / "a check out")
     shim = tmp_path / "shims" / "python3.14"
