@@ -94,7 +94,7 @@ def test_while_a_verdict_from_a_shell_is_carried_out(cli: Sweeper, world: World,
     args = marathon_args()
     assert cli.run(world, *args) == 3
     assert cli.run(world, "approve", "task", "-m", "check auth") == 0
-    for killed, point in at_each_change(cli, world, args, 3, 3, tmp_path):
+    for killed, point in at_each_change(cli, world, args, 5, 3, tmp_path):
         assert cli.run(killed, *args) == 3, point
         assert killed.records("gate_opened")[-1]["phase"] == "plan", point
         assert killed.state()["state"] == "paused"

@@ -45,12 +45,7 @@ def small(tmp_path: Path) -> Path:
     for folder in ("marathon", "bench"):
         (checkout / folder / "__init__.py").write_text('"""Next to nothing."""\n')
     (checkout / "tests" / "test_small.py").write_text(GOOD_AND_SLOW)
-    for name in (
-        "process/test_tree",
-        "faults/test_interrupts",
-        "faults/test_stubborn_agents",
-        "faults/test_one_runner",
-    ):
+    for name in ("process/test_tree", *(f"faults/test_{name}" for name in FAULTS)):
         path = checkout / "tests" / f"{name}.py"
         path.parent.mkdir(exist_ok=True)
         path.write_text(PORTABLE)
