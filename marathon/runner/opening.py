@@ -95,10 +95,9 @@ def _adopted(task: Task, state: TaskState, course: Phases) -> Begun:
     except WorkflowInvalid as error:
         raise TaskInvalid(f"{task.folder / 'STATE.json'}: {error}. Fix it.") from error
     known_paths = [place for place, _ in all_places]
-    if recorded in known_paths:
-        path: PhasePath | None = recorded
-    else:
-        path = all_places[-1][0] if over else locate(course.definitions, course.workflow, state.phase, ())
+    path = all_places[-1][0] if over else locate(course.definitions, course.workflow, state.phase, ())
+    if recorded in [place for place, phase in all_places if phase.id == state.phase]:
+        path = recorded  # which of several places, where the same phase comes more than once
     if path is None:
         known = ", ".join(phase.id for _, phase in all_places)
         raise TaskInvalid(

@@ -134,3 +134,29 @@ def test_a_review_that_was_there_when_the_task_began_stays(world: World) -> None
     assert ran.returncode == 3
     assert world.records("gate_opened")[-1]["reason"] == "review"
     assert world.records("gate_opened")[-1]["phase"] == "plan"
+
+
+def test_a_task_that_pi_workflows_began_goes_on_at_its_place(world: World) -> None:
+    """Its state names the path; the oldest form has only an index and no step count."""
+    define(world, "twice", "@inner", "@inner", "end")
+    define(world, "inner", "one")
+    path = [{"workflowKey": "twice", "phaseIndex": 1}, {"workflowKey": "inner", "phaseIndex": 0}]
+    world.leave_state("running", "one", 1, workflowKey="twice", currentPath=path)
+    world.script(does("one"), does("end"))
+    assert world.run("--workflow", "twice").returncode == 3
+    assert world.records("begun")[0]["path"] == [["twice", 1], ["inner", 0]]
+    world.cli("approve", "task")
+    assert "Phase: end" in world.run().stdout
+
+
+def test_an_old_index_is_read_as_a_path_of_one_and_never_as_another_phase(world: World) -> None:
+    world.script(plan())
+    world.leave_state("running", "plan", 1, workflowKey="rpi", currentPhaseIndex=1)
+    assert "Phase: plan" in world.run().stdout
+    assert world.records("begun")[0]["path"] == [["rpi", 1]]
+
+
+def test_an_index_that_names_another_phase_than_the_state_leads_nowhere_else(world: World) -> None:
+    world.script(research())
+    world.leave_state("running", "research", 1, workflowKey="rpi", currentPhaseIndex=2)
+    assert "Phase: research" in world.run().stdout

@@ -94,6 +94,7 @@ def test_a_task_left_running_goes_on_in_its_phase_and_count(world: World) -> Non
         ("{", "not JSON"),
         ('{"state": "asleep", "phase": "plan"}', "field state"),
         ('{"state": "paused", "phase": "x"}', "'x'"),
+        ('{"state": "running", "phase": "plan", "workflowKey": "rpi", "currentPath": []}', "currentPath"),
     ],
 )
 def test_a_state_that_cannot_be_adopted_is_named_and_left(world: World, content: str, named: str) -> None:
