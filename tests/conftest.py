@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,6 +10,10 @@ import pytest
 
 from tests.process.driver import Pty
 from tests.support.world import World
+
+# A shell without job control starts what runs in the background with SIGINT ignored, and children inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
