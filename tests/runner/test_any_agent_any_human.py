@@ -144,7 +144,7 @@ class AnyAgentAnyHuman(RuleBasedStateMachine):
 TestAnyAgentAnyHuman = AnyAgentAnyHuman.TestCase
 TestAnyAgentAnyHuman.settings = settings(
     derandomize=not FULL,
-    max_examples=2000 if FULL else 70,
+    max_examples=2000 if FULL else 100,
     stateful_step_count=12 if FULL else 8,
     deadline=None,
     suppress_health_check=list(HealthCheck),
