@@ -138,6 +138,7 @@ EPILOG = (
     help="tool: you are asked at reviews only; colleague: after every session.",
 )
 @click.option("--auto-approve", is_flag=True, help="Approve review gates automatically (recorded as unreviewed).")
+@click.option("--answers-here", is_flag=True, help="Take answers to gates only at this terminal.")
 @click.option("--trust", is_flag=True, allow_from_autoenv=False, help="Agree to the checks as they are now, for CI.")
 @click.option("--here", is_flag=True, allow_from_autoenv=False, help=_HERE)
 @click.option("--max-iterations", type=SESSIONS, default="100", show_default=True, help="Sessions; 0: no limit.")

@@ -33,6 +33,7 @@ class CommandLine:
     workflow: str = "rpi"
     oversight: Oversight | None = None
     auto_approve: bool = False
+    answers_here: bool = False
     trust: bool = False
     here: bool = False
     max_iterations: Amount = USUAL_SESSIONS
@@ -71,6 +72,7 @@ def run_options(line: CommandLine, task: Task, shown: Path) -> RunOptions:
         feedback=None if line.human is None else message_text(line.human),
         oversight=line.oversight,
         auto_approve=line.auto_approve,
+        answers_here=line.answers_here,
         trust=line.trust,
         keep_events=line.keep_events,
         resume=line.resume,

@@ -25,7 +25,7 @@ from marathon.show.screen import Screen
 from marathon.show.status import Status
 from marathon.store.file_store import FileStore
 from marathon.store.journal import read_journal
-from marathon.store.places import states_folder, trusted_folder
+from marathon.store.places import codes_folder, states_folder, trusted_folder
 from marathon.store.task import Task
 from marathon.surfaces.base import GateSurface
 from marathon.surfaces.shell import ShellSurface
@@ -71,6 +71,7 @@ def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
             show=screen,
             states=states_folder(),
             trusted=trusted_folder(),
+            codes=codes_folder(),
         )
         with opened as marathon:
             try:

@@ -154,6 +154,7 @@ class Gate(_Record):
     onward: Literal["next", "again"] = "again"
     more: str = ""  # at a limit, the option that allows more
     digest: str = ""  # of the criteria that are to be agreed to
+    answers: Literal["token", "code", "here"] = "token"  # what an answer needs; here: the runner's own terminal
 
 
 @dataclass(frozen=True, kw_only=True)

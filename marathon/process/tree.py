@@ -126,9 +126,18 @@ def _later_than_us() -> list[psutil.Process]:
     return [each for each in everyone() if each != us and _ask(each.create_time, 0.0) >= us.create_time()]
 
 
+def values_in_environ(name: str) -> set[str]:
+    """What the variable is set to among our user's processes."""
+    return {value for each in everyone() if (value := _variable(each, name)) is not None}
+
+
 def _has(process: psutil.Process, name: str, value: str) -> bool:
     """Whether it is our user's and was started with NAME=VALUE."""
-    return _ask(lambda: process.uids().effective == os.geteuid() and process.environ().get(name) == value, False)
+    return _variable(process, name) == value
+
+
+def _variable(process: psutil.Process, name: str) -> str | None:
+    return _ask(lambda: process.environ().get(name) if process.uids().effective == os.geteuid() else None, None)
 
 
 def _ask(question: Callable[[], T], otherwise: T) -> T:

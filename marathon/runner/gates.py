@@ -12,7 +12,7 @@ from marathon.core import events
 from marathon.core.events import HumanNeeded
 from marathon.core.gates import POLICIES, WAITS_FOR_HUMAN, Offer, is_auto_approved, offers, refusal
 from marathon.core.records import Answer, Cancelled, Choice, Gate, OversightSet, Remark
-from marathon.core.text import steps_line
+from marathon.core.text import one_line, steps_line
 from marathon.errors import MarathonError
 from marathon.runner import verify
 from marathon.runner.session import update_state
@@ -24,6 +24,8 @@ from marathon.surfaces.gate_text import check_lines
 if TYPE_CHECKING:
     from marathon.runner.marathon import Marathon
 
+WITHOUT_CODE = "An answer from another shell did not have this gate's code. Nothing was changed."
+AT_THIS_TERMINAL = "An answer came from another shell, but this gate takes answers only here. Nothing was changed."
 _SENT: tuple[Choice, ...] = ("continue", "redo", "loop", "answer", "cancel")  # what a shell may send
 
 
@@ -61,7 +63,9 @@ def _open(marathon: Marathon, gate: Gate) -> None:
     if POLICIES[gate.reason].review_round and (phase := marathon.where.phase):
         marathon.task.save_round(marathon.life.run, gate.phase, marathon.where.round, phase.output)
     update_state(marathon, gate.phase, marathon.life.iteration, state="paused")
-    marathon.record(replace(gate, token=secrets.token_hex(8)))
+    marathon.record(
+        replace(gate, token=secrets.token_hex(8), answers="here" if marathon.options.answers_here else "code")
+    )
     marathon.emit(events.GateOpened(gate.reason, gate.phase, gate.message))
 
 
@@ -84,6 +88,8 @@ def _act_on(marathon: Marathon, gate: Gate, answer: Answer) -> int | None:
             _record(marathon, gate, answer)
     if answer.message:  # what it said is in the journal
         marathon.store.remove(answer.message)
+    if marathon.life.gate is None:
+        marathon.codes.forget(gate.token)
     return None
 
 
@@ -123,6 +129,10 @@ def _from_elsewhere(marathon: Marathon, gate: Gate) -> Answer | None:
 def _problem(marathon: Marathon, gate: Gate, message: Message, answer: Answer | None) -> str:
     if message.to != gate.token or answer is None:
         return "an answer to another gate was dropped"
+    if gate.answers == "here" or (gate.answers == "code" and not marathon.codes.fits(gate.token, message.code)):
+        said = f" It said: {one_line(message.text, 300)}" if message.text else ""
+        marathon.tell((AT_THIS_TERMINAL if gate.answers == "here" else WITHOUT_CODE) + said, "warning")
+        return "an answer without the gate's code was dropped"
     refused = refusal(_offers(marathon, gate), answer, str(marathon.shown))
     if refused:
         marathon.tell(refused, "warning")
@@ -154,6 +164,7 @@ def _view(marathon: Marathon, gate: Gate) -> GateView:
         checks=check_lines(life.checked.results) if life.checked else (),
         rating=life.rating,
         log=_log(marathon) if policy.shows_log else None,
+        code="" if gate.answers == "here" else marathon.codes.code(gate.token),
     )
 
 

@@ -28,6 +28,7 @@ from marathon.runner.stops import Stops
 from marathon.store.agent_channel import AgentChannel, sweep
 from marathon.store.base import Lease, Store
 from marathon.store.events import EventLog
+from marathon.store.gate_code import GateCodes
 from marathon.store.task import Task
 from marathon.store.trusted import Trusted
 from marathon.surfaces.base import GateSurface
@@ -53,6 +54,7 @@ class RunOptions:
     feedback: str | None = None
     oversight: Oversight | None = None
     auto_approve: bool = False
+    answers_here: bool = False  # gates are answered at this terminal only
     trust: bool = False
     keep_events: int = 0
     resume: str = "pi-marathon"  # the command that continues, from the project's folder
@@ -77,6 +79,7 @@ class Marathon:
     emit: Sink
     stops: Stops
     trusted: Trusted
+    codes: GateCodes
     environ: Mapping[str, str]
     clock: Callable[[], datetime]
     now: Callable[[], Now]
@@ -131,6 +134,7 @@ def open(
     show: Sink,
     states: Path,
     trusted: Path,
+    codes: Path,
     environ: Mapping[str, str] = os.environ,
     clock: Callable[[], datetime] = utc_now,
     now: Callable[[], Now] = moment,
@@ -167,6 +171,7 @@ def open(
             emit=emit,
             stops=Stops(options.task, store, runner, emit),
             trusted=Trusted(trusted),
+            codes=GateCodes(codes),
             environ=environ,
             clock=clock,
             now=now,

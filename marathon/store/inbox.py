@@ -29,6 +29,7 @@ class Message:
     text: str = ""
     to: str = ""
     choice: str = ""
+    code: str = ""  # of the gate (verdict)
     phase: str | None = None
     now: StrictBool = False
     later: StrictBool = False  # steering for the next session, not for the one that runs

@@ -21,6 +21,11 @@ def trusted_folder() -> Path:
     return platformdirs.user_state_path(_NAME) / "agreed"
 
 
+def codes_folder() -> Path:
+    """The codes of the open gates: ~/.local/state/pi-marathon/codes, or as XDG_STATE_HOME says."""
+    return platformdirs.user_state_path(_NAME) / "codes"
+
+
 def states_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """The runner state files: PI_MARATHON_STATES, else ~/.pi/marathon-states."""
     return _chosen_or_home(environ, "PI_MARATHON_STATES", ".pi/marathon-states")

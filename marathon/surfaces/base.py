@@ -27,6 +27,7 @@ class GateView:
     checks: Sequence[str] = ()
     rating: Rating | None = None
     log: Path | None = None  # of the last session
+    code: str = ""  # what an answer from another shell needs
 
 
 Elsewhere = Callable[[], Answer | None]

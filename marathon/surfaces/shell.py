@@ -19,6 +19,7 @@ class ShellSurface:
         answer = elsewhere()
         if answer is None:
             typed = [f"  {command}" for command in commands(view.offers, str(view.task))]
-            lines = [*describe(view), "", "Answer it with one of:", *typed, f"then: {view.resume}"]
+            how = f"Answer it with one of (without a terminal, add --code {view.code}):"
+            lines = [*describe(view), "", how, *typed, f"then: {view.resume}"]
             self._emit(Notice("\n".join(lines)))
         return answer

@@ -77,6 +77,7 @@ def start(witness: Witness, store: Store, *plans: Session, says: tuple[Say, ...]
             signals=signals,
             show=lambda event: None,
             states=place.states,
+            codes=place.task.parent / "codes",
             trusted=place.task.parent / "agreed",
             clock=place.clock,
             now=place.now,

@@ -30,7 +30,7 @@ def test_a_message_comes_as_it_was_sent(inbox: Inbox) -> None:
     stop = inbox.put("stop", to="runner", now=True)
     later = inbox.put("steer", text="next time", later=True)
     assert inbox.messages() == [
-        Message(name, "verdict", text, "token", "redo", "plan"),
+        Message(name, "verdict", text, "token", "redo", phase="plan"),
         Message(stop, "stop", to="runner", now=True),
         Message(later, "steer", "next time", later=True),
     ]

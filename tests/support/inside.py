@@ -112,6 +112,7 @@ def run(place: Place, start: Start, course: Course | None = None) -> Ran:
                 show=start.emit,
                 states=place.states,
                 trusted=place.task.parent / "agreed",
+                codes=place.task.parent / "codes",
                 clock=place.clock,
                 now=place.now,
             )

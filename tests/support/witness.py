@@ -21,6 +21,7 @@ from marathon.core.life import Steer
 from marathon.core.records import Answer
 from marathon.core.steps import Now
 from marathon.store.agent_channel import AgentChannel
+from marathon.store.gate_code import GateCodes
 from marathon.store.journal import read_journal
 from marathon.store.task import Task
 from marathon.surfaces.base import GateView
@@ -193,7 +194,8 @@ class Witness:
                 token = _NO_GATE if gate is None or act.late else gate.token
                 words = "" if act.choice == "cancel" else self.words()
                 phase = self._after(gate.phase) if act.phase == "next" and gate else act.phase
-                name = self.task.inbox.put("verdict", to=token, choice=act.choice, text=words, phase=phase)
+                code = GateCodes(self.task.folder.parent / "codes").code(token)
+                name = self.task.inbox.put("verdict", to=token, code=code, choice=act.choice, text=words, phase=phase)
                 self.sent[name] = (token, words)
             case Edit():
                 self._edit(act)

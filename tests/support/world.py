@@ -6,9 +6,11 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from marathon.store.gate_code import GateCodes
 from tests.process.driver import Pty
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -118,10 +120,21 @@ class World:
         """--task with the scripted agent behind it."""
         return ["--task", "task", "--agent", "command", *args, "--", sys.executable, "-IS", str(AGENT), str(self.agent)]
 
+    def code(self) -> str:
+        """The code of the gate that is open, as a human reads it at the gate."""
+        opened = self.records("gate_opened") if (self.task / ".marathon" / "journal.jsonl").exists() else []
+        return GateCodes(self.home / ".local/state/pi-marathon/codes").code(opened[-1]["token"]) if opened else ""
+
+    def as_human(self, args: Sequence[str]) -> list[str]:
+        """A verdict with the code of the gate; any other command as it is."""
+        answers = args[:1] and args[0] in ("approve", "redo", "answer", "cancel") and "--code" not in args
+        code = self.code() if answers else ""
+        return [args[0], "--code", code, *args[1:]] if code else list(args)
+
     def cli(self, *args: str, timeout: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
         """Any command, without a terminal."""
         return subprocess.run(
-            self.argv(*args),
+            self.argv(*self.as_human(args)),
             cwd=self.project,
             env=self.env(**env),
             stdin=subprocess.DEVNULL,

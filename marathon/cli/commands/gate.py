@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 import click
@@ -13,10 +14,14 @@ from marathon.core.gates import POLICIES, refusal
 from marathon.core.records import Answer, Choice, Gate
 from marathon.errors import WrongUsage
 from marathon.process.terminal import interactive
+from marathon.process.tree import values_in_environ
+from marathon.store.gate_code import GateCodes
 from marathon.store.lock import holder_of
+from marathon.store.places import codes_folder, states_folder
 from marathon.store.task import Task
 from marathon.surfaces.gate_text import EMPTY_ANSWER, with_option
 
+CODE = click.option("--code", metavar="CODE", help="The gate's code; needed without a terminal or beside a session.")
 GATE = click.option("--gate", "token", metavar="TOKEN", help="Answer only if this gate is open; see: status --json.")
 
 
@@ -24,9 +29,10 @@ GATE = click.option("--gate", "token", metavar="TOKEN", help="Answer only if thi
 @DIRECTORY
 @click.option("-m", "--message", help="A note for the agent; added to human.md.")
 @GATE
-def approve(shown: Path, message: str | None, token: str | None) -> None:
+@CODE
+def approve(shown: Path, message: str | None, token: str | None, code: str | None) -> None:
     """Answer the open gate of DIR: continue."""
-    known, gate = _open_gate(shown, "approve", token)
+    known, gate = _open_gate(shown, "approve", token, code)
     said = f"Approved: {gate.phase}." if gate.onward == "next" else f"Noted: {gate.phase} may continue."
     said = "Agreed to exactly these." if POLICIES[gate.reason].agreement else said
     _send(known, gate, said, "continue", text="" if message is None else message_text(message))
@@ -38,10 +44,11 @@ def approve(shown: Path, message: str | None, token: str | None) -> None:
 @click.option("--loop", "loop_", is_flag=True, help="Start the innermost workflow again from its first phase.")
 @click.option("-m", "--message", help="Why; added to human.md. - reads standard input.")
 @GATE
-def redo(shown: Path, phase: str | None, loop_: bool, message: str | None, token: str | None) -> None:
+@CODE
+def redo(shown: Path, phase: str | None, loop_: bool, message: str | None, token: str | None, code: str | None) -> None:
     """Answer the open gate of DIR: do a phase again."""
     text = "" if message is None else message_text(message)
-    known, gate = _open_gate(shown, "redo", token)
+    known, gate = _open_gate(shown, "redo", token, code)
     if loop_:
         _send(known, gate, "The workflow starts again from its first phase.", "loop", text=text)
     else:
@@ -55,9 +62,10 @@ def redo(shown: Path, phase: str | None, loop_: bool, message: str | None, token
 @DIRECTORY
 @click.argument("text")
 @GATE
-def answer(shown: Path, text: str, token: str | None) -> None:
+@CODE
+def answer(shown: Path, text: str, token: str | None, code: str | None) -> None:
     """Answer the agent's question; an empty text is an answer too."""
-    known, gate = _open_gate(shown, "answer", token)
+    known, gate = _open_gate(shown, "answer", token, code)
     said = "Answered." if text.strip() else EMPTY_ANSWER
     _send(known, gate, said, "answer", text=text.encode("utf-8", "replace").decode())
 
@@ -66,9 +74,10 @@ def answer(shown: Path, text: str, token: str | None) -> None:
 @DIRECTORY
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @GATE
-def cancel(shown: Path, yes: bool, token: str | None) -> None:
+@CODE
+def cancel(shown: Path, yes: bool, token: str | None, code: str | None) -> None:
     """End the run at the open gate of DIR for good. Nothing is removed; a restart with -h begins a new run."""
-    known, gate = _open_gate(shown, "cancel", token)
+    known, gate = _open_gate(shown, "cancel", token, code)
     if not yes:
         if not interactive():
             raise WrongUsage(f"Cancelling needs a yes: pi-marathon cancel {shown} --yes")
@@ -117,8 +126,8 @@ def refuse_inside_a_session(task: Task, command: str) -> None:
         raise WrongUsage(f"'{command}' is for the human and does nothing inside an agent's session.")
 
 
-def _open_gate(shown: Path, command: str, token: str | None) -> tuple[Known, Gate]:
-    """The task and its open gate."""
+def _open_gate(shown: Path, command: str, token: str | None, code: str | None) -> tuple[Known, Gate]:
+    """The task and its open gate, for a person who may answer it."""
     refuse_inside_a_session(Task.look(shown), command)
     known = read_task(shown, Path.cwd())
     gate = known.life.gate
@@ -128,7 +137,31 @@ def _open_gate(shown: Path, command: str, token: str | None) -> tuple[Known, Gat
     if any(message.kind == "verdict" and message.to == gate.token for message in known.task.inbox.messages()):
         resume = resume_command(known.task, shown, Path.cwd())
         raise WrongUsage(f"This gate was answered already. To continue: {resume}")
+    _check_code(shown, command, gate, code)
     return known, gate
+
+
+def _check_code(shown: Path, command: str, gate: Gate, code: str | None) -> None:
+    """A person at a terminal needs no code while no agent works. A program, and an agent with a terminal, does."""
+    if gate.answers == "here":
+        raise WrongUsage(f"The gate of {shown} takes answers only at its own terminal (--answers-here).")
+    if gate.answers == "token":  # opened by a version without codes
+        return
+    if code is None and interactive():
+        if not _agents_at_work():
+            return
+        code = click.prompt("An agent is at work on this machine, so this needs the gate's code")
+    where = f"The gate shows it, and so does 'pi-marathon status {shlex.quote(str(shown))}' on a terminal."
+    if code is None:
+        raise WrongUsage(f"Without a terminal, '{command}' needs the gate's code: --code CODE. {where}")
+    if not GateCodes(codes_folder()).fits(gate.token, code):
+        raise WrongUsage(f"That is not the code of this gate; nothing was changed. {where}")
+
+
+def _agents_at_work() -> bool:
+    """Whether a process of any session of this user lives, also of one whose runner was killed."""
+    runners = {path.stem for path in states_folder().glob("*.json")}
+    return bool(runners & values_in_environ("MARATHON_RUNNER_ID"))
 
 
 def _send(known: Known, gate: Gate, said: str, choice: Choice, *, text: str = "", phase: str | None = None) -> None:
@@ -136,7 +169,8 @@ def _send(known: Known, gate: Gate, said: str, choice: Choice, *, text: str = ""
     refused = refusal(known.offers, Answer(choice=choice, phase=phase, text=text), str(known.shown))
     if refused:
         raise WrongUsage(refused)
-    known.task.inbox.put("verdict", to=gate.token, choice=choice, text=text, phase=phase)
+    code = GateCodes(codes_folder()).code(gate.token)
+    known.task.inbox.put("verdict", to=gate.token, code=code, choice=choice, text=text, phase=phase)
     resume = resume_command(known.task, known.shown, Path.cwd())
     if choice == "cancel":
         again = with_option(resume, '-h "what to do"')

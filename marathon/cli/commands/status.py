@@ -30,7 +30,17 @@ def status(shown: Path, as_json: bool, sessions: int) -> None:
     """Where the task in DIR stands, what it waits for, and the command that continues it."""
     found = _status(shown, Path.cwd())
     found = replace(found, sessions=found.sessions[-sessions:] if sessions else ())
-    click.echo(json.dumps(found.as_json(), indent=2) if as_json else "\n".join(status_lines(found)))
+    if as_json:
+        click.echo(json.dumps(found.as_json(), indent=2))
+        return
+    lines = status_lines(found)
+    if found.gate and found.answer_with and os.isatty(1) and not os.environ.get("MARATHON_RUNNER_ID"):
+        from marathon.store.gate_code import GateCodes
+        from marathon.store.places import codes_folder
+
+        code = GateCodes(codes_folder()).code(str(found.gate["token"]))
+        lines.append(f"{'Code:':11}{code} (to answer without a terminal, or while an agent works: --code {code})")
+    click.echo("\n".join(lines))
 
 
 @click.command("list")
