@@ -18,8 +18,8 @@ class ShellSurface:
     def ask(self, view: GateView, elsewhere: Elsewhere) -> Answer | None:
         answer = elsewhere()
         if answer is None:
-            typed = [f"  {command}" for command in commands(view.offers, str(view.task))]
-            how = f"Answer it with one of (without a terminal, add --code {view.code}):"
-            lines = [*describe(view), "", how, *typed, f"then: {view.resume}"]
+            typed = [f"  {command} --code {view.code}" for command in commands(view.offers, str(view.task))]
+            how = "Answer it with one of:" if view.code else "Answer it at its own terminal (--answers-here)."
+            lines = [*describe(view), "", how, *(typed if view.code else ()), f"then: {view.resume}"]
             self._emit(Notice("\n".join(lines)))
         return answer

@@ -14,7 +14,7 @@ from typing import Any
 
 from marathon.process.tree import find_by_environ
 from tests.process.driver import until
-from tests.support.world import ROOT, World
+from tests.support.world import ROOT, World, as_human
 
 HERE = Path(__file__).resolve().parent
 FULL = bool(os.environ.get("MARATHON_FULL_SWEEP"))
@@ -42,6 +42,7 @@ class Sweeper:
         self, args: Sequence[str], cwd: Path, env: Mapping[str, str], out: Path, err: Path, kill_at: int | None = None
     ) -> int:
         """The pid of a command line that has begun."""
+        args = as_human(args, cwd, Path(env["HOME"]))
         request = {"args": args, "cwd": str(cwd), "env": env, "out": str(out), "err": str(err), "kill_at": kill_at}
         return int(self._ask({"start": request}))
 

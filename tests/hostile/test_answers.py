@@ -132,7 +132,7 @@ def test_with_answers_here_no_other_shell_can_answer(world: World) -> None:
 def test_the_printed_gate_tells_a_script_what_to_type(world: World) -> None:
     world.script(research(), plan())
     ran = world.run()
-    assert f"without a terminal, add --code {world.code()}" in ran.stdout
+    assert f"pi-marathon approve task --code {world.code()}" in ran.stdout
     assert "code" not in json.loads(world.cli("status", "task", "--json").stdout)["gate"]
     assert world.cli("approve", "task", "--code", world.code().upper()).returncode == 0
     assert world.run().returncode == 3

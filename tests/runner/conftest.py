@@ -25,7 +25,7 @@ class ForkedWorld(World):
         out, err = (self.project.parent / name for name in ("stdout", "stderr"))
         for printed in (out, err):
             printed.write_text("")
-        pid = self._forks.fork(self.as_human(args), self.project, self.env(**env), out, err)
+        pid = self._forks.fork(args, self.project, self.env(**env), out, err)
         code = self._forks.wait(pid, timeout)
         return subprocess.CompletedProcess(args, code, out.read_text(), err.read_text())
 

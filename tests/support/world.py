@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -42,6 +43,22 @@ def chunk(**more: Any) -> Entry:
 
 def finish(**more: Any) -> Entry:
     return {"write": {"result.md": "result {n}\n"}, "state": {"state": "completed", "phase": "done"}, **more}
+
+
+def code_of(task: Path, home: Path) -> str:
+    """The code of the gate that is open, as a human reads it at the gate."""
+    journal = task / ".marathon" / "journal.jsonl"
+    tokens = re.findall(rb'"gate_opened".*"token": "(\w+)"', journal.read_bytes()) if journal.is_file() else []
+    return GateCodes(home / ".local/state/pi-marathon/codes").code(tokens[-1].decode()) if tokens else ""
+
+
+def as_human(args: Sequence[str], cwd: Path, home: Path) -> list[str]:
+    """An answer to a gate with the gate's code; any other command as it is."""
+    if args[:1] and args[0] in ("approve", "redo", "answer", "cancel") and "--code" not in args:
+        tasks = [cwd / arg for arg in args[1:] if (cwd / arg / ".marathon").is_dir()]
+        if tasks and (code := code_of(tasks[0], home)):
+            return [args[0], "--code", code, *args[1:]]
+    return list(args)
 
 
 class World:
@@ -122,19 +139,12 @@ class World:
 
     def code(self) -> str:
         """The code of the gate that is open, as a human reads it at the gate."""
-        opened = self.records("gate_opened") if (self.task / ".marathon" / "journal.jsonl").exists() else []
-        return GateCodes(self.home / ".local/state/pi-marathon/codes").code(opened[-1]["token"]) if opened else ""
-
-    def as_human(self, args: Sequence[str]) -> list[str]:
-        """A verdict with the code of the gate; any other command as it is."""
-        answers = args[:1] and args[0] in ("approve", "redo", "answer", "cancel") and "--code" not in args
-        code = self.code() if answers else ""
-        return [args[0], "--code", code, *args[1:]] if code else list(args)
+        return code_of(self.task, self.home)
 
     def cli(self, *args: str, timeout: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
         """Any command, without a terminal."""
         return subprocess.run(
-            self.argv(*self.as_human(args)),
+            self.argv(*as_human(args, self.project, self.home)),
             cwd=self.project,
             env=self.env(**env),
             stdin=subprocess.DEVNULL,
