@@ -35,6 +35,7 @@ class CommandLine:
     auto_approve: bool = False
     trust: bool = False
     here: bool = False
+    adopt: bool = False
     max_iterations: Amount = USUAL_SESSIONS
     max_time: Amount = NO_LIMIT
     max_cost: Amount = NO_LIMIT
@@ -72,6 +73,7 @@ def run_options(line: CommandLine, task: Task, shown: Path) -> RunOptions:
         oversight=line.oversight,
         auto_approve=line.auto_approve,
         trust=line.trust,
+        adopt=line.adopt,
         keep_events=line.keep_events,
         resume=line.resume,
         resume_here=line.resume_here,

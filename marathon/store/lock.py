@@ -64,8 +64,7 @@ class TaskLock:
             advice = "Move the task to a local disk."
             raise TaskInvalid(f"{path}: this file system has no locks ({error.strerror}). {advice}") from error
         self.before = _note(self.fd)
-        folder = str(path.resolve().parents[1])
-        us = Holder(os.getpid(), socket.gethostname(), runner, time.time(), resume, str(project), folder)
+        us = Holder(os.getpid(), socket.gethostname(), runner, time.time(), resume, str(project), str(task.resolve()))
         note = json.dumps(asdict(us)).encode()
         with disk_errors("write", path):
             # One write covers all of the old note, so a runner that is killed here leaves a note that can be read.
@@ -75,6 +74,14 @@ class TaskLock:
     @property
     def previous_runner(self) -> str:
         return self.before.runner if self.before else ""
+
+    def renew(self, path: Path) -> bool:
+        """Lock again, because whoever inherited the lock can let it go. False if the file is another one by now."""
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.fstat(self.fd), os.lstat(path)):
+                fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
+        return False
 
     def release(self) -> None:
         os.close(self.fd)

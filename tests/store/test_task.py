@@ -301,15 +301,17 @@ def test_rounds_are_kept_for_comparison(folder: Path, task: Task) -> None:
     assert [task.runs.round_path(1, "plan", number).read_text() for number in (1, 2)] == ["round 1\n", "round 2\n"]
 
 
-def test_the_sessions_at_the_end_that_have_no_file_are_known(task: Task) -> None:
+def test_the_sessions_that_have_no_file_are_known(task: Task) -> None:
     sessions = [{"run": run, "iteration": number} for run, number in ((1, 1), (1, 999), (1, 1000), (2, 1), (2, 2))]
     assert task.runs.unfiled([]) == []
     assert task.runs.unfiled(sessions) == sessions
     task.runs.make_room(1, 1, 0)
     task.runs.write_iteration(sessions[2])
-    assert task.runs.unfiled(sessions) == sessions[3:]
-    assert task.runs.unfiled(sessions[:3]) == []
+    assert task.runs.unfiled(sessions) == [*sessions[:2], *sessions[3:]]
+    assert task.runs.unfiled(sessions[2:3]) == []
     assert json.loads((task.runs.folder(1) / "iterations" / "1000.json").read_text()) == sessions[2]
+    Path(task.runs.session_path(1, "iterations", 1000, "json")).write_bytes(b'{"run": 1, "it')
+    assert task.runs.unfiled(sessions[2:3]) == sessions[2:3], "a file that a power cut left torn is written again"
 
 
 def test_only_so_many_event_logs_stay(task: Task) -> None:
