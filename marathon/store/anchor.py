@@ -32,7 +32,7 @@ class Anchor:
         self.task = task
         self.folder = anchors / hashlib.sha256(os.fsencode(task)).hexdigest()[:32]
         self.lock_path = self.folder / "lock"
-        self._journal = self.folder / _JOURNAL
+        self.journal_path = self.folder / _JOURNAL
 
     def prepare(self) -> None:
         """Make the folder. A power cut that takes it away again costs a question, so nothing is flushed here."""
@@ -45,34 +45,34 @@ class Anchor:
 
     def read(self) -> bytes | None:
         """The copy. None if no runner of this version has had the task here."""
-        with disk_errors("read", self._journal):
-            return read_regular(self._journal)
+        with disk_errors("read", self.journal_path):
+            return read_regular(self.journal_path)
 
     def write(self, data: bytes) -> None:
         self.prepare()
-        write_atomic(self._journal, data)
+        write_atomic(self.journal_path, data)
 
     def append(self, line: bytes) -> None:
-        append_durable(self._journal, line, mode=PRIVATE_FILE)
+        append_durable(self.journal_path, line, mode=PRIVATE_FILE)
 
     def cut(self, size: int) -> None:
         """Take back what the task's own file could not take."""
-        with disk_errors("cut back", self._journal):
-            os.truncate(self._journal, size)
+        with disk_errors("cut back", self.journal_path):
+            os.truncate(self.journal_path, size)
 
     def forget(self) -> None:
         """The task has gone elsewhere."""
-        with disk_errors("remove", self._journal):
-            self._journal.unlink(missing_ok=True)
+        with disk_errors("remove", self.journal_path):
+            self.journal_path.unlink(missing_ok=True)
 
     def keep_aside(self, suffix: str) -> None:
-        if self._journal.exists():
-            with disk_errors("set aside", self._journal):
-                os.rename(self._journal, unused_name(self._journal.with_name(f"{_JOURNAL}.{suffix}")))
+        if self.journal_path.exists():
+            with disk_errors("set aside", self.journal_path):
+                os.rename(self.journal_path, unused_name(self.journal_path.with_name(f"{_JOURNAL}.{suffix}")))
 
     def elsewhere(self, data: bytes) -> Anchor | None:
         """The anchor under which this very journal was kept while the task directory had another path."""
-        known = task_id(records_in(self._journal, data)[0])
+        known = task_id(records_in(self.journal_path, data)[0])
         for place in self._anchors.glob(f"*/{_PLACE}") if known else ():
             other = Anchor(self._anchors, Path(os.fsdecode(place.read_bytes())))
             copy = other.read() if other.folder == place.parent else None

@@ -64,7 +64,8 @@ class TaskLock:
             advice = "Move the task to a local disk."
             raise TaskInvalid(f"{path}: this file system has no locks ({error.strerror}). {advice}") from error
         self.before = _note(self.fd)
-        us = Holder(os.getpid(), socket.gethostname(), runner, time.time(), resume, str(project), str(task.resolve()))
+        folder = str(path.resolve().parents[1])
+        us = Holder(os.getpid(), socket.gethostname(), runner, time.time(), resume, str(project), folder)
         note = json.dumps(asdict(us)).encode()
         with disk_errors("write", path):
             # One write covers all of the old note, so a runner that is killed here leaves a note that can be read.
