@@ -27,6 +27,12 @@ class TaskInvalid(MarathonError):
     exit_code = 7
 
 
+class NotAdopted(MarathonError):
+    """A human has to say that this task may be taken over as it stands; nothing was changed."""
+
+    exit_code = 3
+
+
 class DiskFailed(MarathonError):
     """A file could not be written or read; the old contents are intact."""
 

@@ -30,6 +30,7 @@ COMMANDS = {
     "cancel": ("gate", "End a run for good (asks first)."),
     "check": ("check", "Run the checks of a task."),
     "stop": ("gate", "Ask the running marathon to stop after this session."),
+    "repair": ("repair", "Repair a damaged or changed journal (asks first)."),
     "wait": ("agent", "For agents: ask for a pause before the next session."),
     "ask": ("agent", "For agents: ask the human a question."),
     "hook": ("hook", "For Claude Code's hooks: may it stop, what should it know."),
@@ -109,6 +110,7 @@ COUNT = click.IntRange(min=0)
 _AGENT = "pi, rehearsal, or command (a program after --)."
 _HUMAN = "Restart a finished or paused task with this feedback (help is --help)."
 _HERE = "Use this directory even though the task last ran in another one."
+_ADOPT = "Take over a task that was copied here, or whose reviews are not on record."
 _BREAKER = "When it counts as stuck; same-error=3, … 0: never."
 EPILOG = (
     "Exit codes: 0 completed, 1 failed, 2 wrong usage, 3 waits for a human, 4 limit, 5 stuck, 6 busy, 7 invalid task."
@@ -141,6 +143,7 @@ EPILOG = (
 @click.option("--answers-here", is_flag=True, help="Take answers to gates only at this terminal.")
 @click.option("--trust", is_flag=True, allow_from_autoenv=False, help="Agree to the checks as they are now, for CI.")
 @click.option("--here", is_flag=True, allow_from_autoenv=False, help=_HERE)
+@click.option("--adopt", is_flag=True, allow_from_autoenv=False, help=_ADOPT)
 @click.option("--max-iterations", type=SESSIONS, default="100", show_default=True, help="Sessions; 0: no limit.")
 @click.option("--max-time", type=TIME, default="0", help="Working time such as 90m or 8h; 0: no limit.")
 @click.option("--max-cost", type=MONEY, default="0", help="What the agent may cost; +10: so much more. 0: no limit.")

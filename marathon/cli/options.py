@@ -36,6 +36,7 @@ class CommandLine:
     answers_here: bool = False
     trust: bool = False
     here: bool = False
+    adopt: bool = False
     max_iterations: Amount = USUAL_SESSIONS
     max_time: Amount = NO_LIMIT
     max_cost: Amount = NO_LIMIT
@@ -74,6 +75,7 @@ def run_options(line: CommandLine, task: Task, shown: Path) -> RunOptions:
         auto_approve=line.auto_approve,
         answers_here=line.answers_here,
         trust=line.trust,
+        adopt=line.adopt,
         keep_events=line.keep_events,
         resume=line.resume,
         resume_here=line.resume_here,

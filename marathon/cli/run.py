@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
+
+import click
 
 from marathon.agents.table import find_agent
 from marathon.cli.options import CommandLine, check_place, run_options
 from marathon.cli.status_query import Known, course_for, status_of
 from marathon.core.courses.phases import Phases
 from marathon.core.records import Record
-from marathon.core.text import utc
-from marathon.errors import MarathonError
+from marathon.core.text import clean, utc
+from marathon.errors import MarathonError, NotAdopted
 from marathon.process.signals import Signals
 from marathon.process.terminal import interactive, on_terminal
 from marathon.runner.loop import run
@@ -37,9 +40,19 @@ def run_task(line: CommandLine, shown: Path) -> int:
     try:
         return _run_task(line, shown, Path.cwd())
     except MarathonError as error:
+        if isinstance(error, NotAdopted) and interactive() and not line.as_json:
+            return _ask_to_adopt(line, shown, error)
         if line.as_json:  # an object for programs, beside the sentence on stderr
             print(json.dumps({"exit": error.exit_code, "outcome": "error", "error": str(error)}), flush=True)
         raise
+
+
+def _ask_to_adopt(line: CommandLine, shown: Path, unknown: NotAdopted) -> int:
+    click.echo(clean(str(unknown)))
+    if click.confirm("Continue with the task as it stands?"):
+        return run_task(replace(line, adopt=True), shown)
+    click.echo("Nothing was changed.")
+    return unknown.exit_code
 
 
 def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
@@ -65,7 +78,7 @@ def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
             project,
             agent,
             surface,
-            FileStore(task, utc_now),
+            FileStore(task, utc_now, adopt=line.adopt),
             course,
             signals=signals,
             show=screen,

@@ -93,7 +93,7 @@ class Life(NamedTuple):
     delivered: HumanMark = NOTHING_DELIVERED
     unwritten: HumanNote | None = None
     restart: RestartBegun | None = None
-    restarted_with: str = ""  # the words that began this run
+    restarted_with: str = ""  # the words that began this run, until a session was given them
     streaks: Streaks = Streaks()
     used: Used = Used()
     warned: tuple[str, ...] = ()
@@ -245,6 +245,7 @@ def _session_ended(now: Life, record: SessionEnded) -> Life:
     given = {*started.steer, *record.steered}
     return now._replace(
         delivered=started.human,
+        restarted_with="",
         reply=None,
         guidance=(),
         steer=tuple(steer for steer in now.steer if steer.id not in given),

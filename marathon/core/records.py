@@ -62,6 +62,7 @@ class Begun(_Record):
     note: str | None = None
     gates: list[str] = field(default_factory=list)  # phases with a review; no change of the definition takes one away
     course: str = "phases"
+    id: str = ""  # of the task, wherever its directory lies; empty in journals of an older version
 
 
 @dataclass(frozen=True, kw_only=True)

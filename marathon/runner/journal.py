@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 
 from marathon.core.courses.base import Course
+from marathon.core.events import Notice, Sink
 from marathon.core.life import Life, apply
-from marathon.core.records import FeedbackWritten, Record, SessionEnded
+from marathon.core.records import FeedbackWritten, Record, Remark, SessionEnded
 from marathon.core.sessions import session_facts, sessions_of
 from marathon.errors import MarathonError
 from marathon.store.base import Store
@@ -16,12 +17,15 @@ from marathon.store.task import Task
 class Journal:
     """Everything recorded goes through here: into the store first, then into the life."""
 
-    def __init__(self, store: Store, course: Course, task: Task) -> None:
+    def __init__(self, store: Store, course: Course, task: Task, emit: Sink = lambda event: None) -> None:
         self._store = store
         self._course = course
         self._task = task
+        self._emit = emit
         self.life = Life()
         records = store.replay()
+        for text in store.news():
+            emit(Notice(text))
         for record in records:
             self.life = apply(self.life, record, course)
         self._unfiled = task.runs.unfiled(list(sessions_of(records)))
@@ -31,6 +35,9 @@ class Journal:
         started = self.life.session
         stored = self._store.append(record)
         self.life = apply(self.life, stored, self._course)
+        for text in self._store.news():
+            self._emit(Notice(text, "warning"))
+            self.life = apply(self.life, self._store.append(Remark(text=text)), self._course)
         if isinstance(stored, SessionEnded) and started is not None:
             self._unfiled.append(session_facts(self.life.run, started, stored))
             self._file_sessions()

@@ -56,6 +56,7 @@ class RunOptions:
     auto_approve: bool = False
     answers_here: bool = False  # gates are answered at this terminal only
     trust: bool = False
+    adopt: bool = False  # a task that is not on record here may be taken over as it stands
     keep_events: int = 0
     resume: str = "pi-marathon"  # the command that continues, from the project's folder
     resume_here: str = ""  # the same, from where the human is
@@ -153,7 +154,7 @@ def open(
         cleanup.callback(sweep, states, time.time())
         channel = AgentChannel(states, runner)
         cleanup.callback(channel.remove)
-        journal = Journal(store, course, options.task)
+        journal = Journal(store, course, options.task, emit)
         cleanup.callback(agent.close)
         log.resume(options.task.runs.session_path(journal.life.run, "events", journal.life.iteration, "jsonl"))
         marathon = Marathon(

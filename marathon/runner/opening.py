@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from marathon.core.budgets import BUDGETS, with_amounts
+from marathon.core.courses.base import Course
 from marathon.core.courses.phases import Phases
-from marathon.core.courses.workflow import DONE, Phase, WorkflowInvalid, locate, places, recorded_path
+from marathon.core.courses.workflow import DONE, Phase, Segment, WorkflowInvalid, locate, places, recorded_path
 from marathon.core.courses.workflow import Path as PhasePath
 from marathon.core.events import Notice, Sink
 from marathon.core.human_note import HumanNote
-from marathon.core.records import Begun, LimitSet, OversightSet, RestartBegun
+from marathon.core.records import Begun, LimitSet, OversightSet, Remark, RestartBegun
 from marathon.core.state import StateInvalid, TaskState
 from marathon.core.text import clean, one_line
-from marathon.errors import TaskInvalid, WrongUsage
+from marathon.errors import NotAdopted, TaskInvalid, WrongUsage
 from marathon.process.tree import command_of, end, find_by_environ, look
 from marathon.store.base import Lease, Store
 from marathon.store.lock import Held
@@ -52,7 +54,7 @@ def _end_strays(runner: str, emit: Sink) -> bool:
 def bring_up_to_date(marathon: Marathon) -> None:
     """Begin a new task, and complete what an earlier runner recorded but did not live to carry out."""
     if not marathon.life.begun:
-        marathon.record(_first_record(marathon))
+        _begin(marathon)
     marathon.task.remove_leftovers()
     marathon.journal.write_owed_words()
     if marathon.life.restart is not None:
@@ -60,6 +62,30 @@ def bring_up_to_date(marathon: Marathon) -> None:
     chosen = marathon.options.oversight
     if chosen is not None and chosen != marathon.life.oversight:
         marathon.record(OversightSet(oversight=chosen))
+
+
+def _begin(marathon: Marathon) -> None:
+    """A review that no one is on record for counts as done only if a human says so."""
+    first = _first_record(marathon)
+    reviews = [] if first.over else _reviews_before(marathon.course, first)
+    missing = " and ".join(reviews)
+    if reviews and not marathon.options.adopt:
+        raise NotAdopted(
+            f"STATE.json of {marathon.shown} says {first.phase}, but no review of {missing} is on record. "
+            "If a human has reviewed it, continue with: --adopt   To start from the beginning, remove STATE.json."
+        )
+    marathon.record(replace(first, id=secrets.token_hex(8)))
+    if reviews:
+        marathon.record(Remark(text=f"adopted in {first.phase}: a human vouched for {missing}"))
+
+
+def _reviews_before(course: Course, first: Begun) -> list[str]:
+    """The phases with a review that lie before the one in which a task begins."""
+    if not isinstance(course, Phases):
+        return []
+    all_places = places(course.definitions, course.workflow)
+    at = [path for path, _ in all_places].index(tuple(Segment(*each) for each in first.path))
+    return [phase.id for _, phase in all_places[:at] if phase.gate]
 
 
 def check_workflow(course: Phases) -> None:
@@ -129,10 +155,10 @@ def _awaits_review(task: Task, state: TaskState, all_places: list[tuple[PhasePat
 def restart(marathon: Marathon) -> None:
     """With -h: archive the last run's artifacts, keep the human's words, and begin a new run.
 
-    The same words again, before a session of that run, are the same command typed again after a crash.
+    The same words again, before a session of that run was given them, are the same command typed again after a crash.
     """
     text, life = marathon.options.feedback, marathon.life
-    if text is None or (life.restarted_with, life.iteration) == (text, 0):
+    if text is None or life.restarted_with == text:
         return
     now = marathon.clock()
     record = RestartBegun(

@@ -33,6 +33,9 @@ class Store(Protocol):
     def append(self, record: Record) -> Record:
         """Number, stamp and store a record. The record is durable when this returns."""
 
+    def news(self) -> list[str]:
+        """What the human should know of the stored records since this was last asked, such as a restored journal."""
+
     def messages(self) -> list[Message]:
         """What other shells have sent, oldest first."""
 

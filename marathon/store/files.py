@@ -15,6 +15,7 @@ from marathon.errors import DiskFailed
 PRIVATE_FILE = 0o600
 PRIVATE_DIR = 0o700
 SHARED_FILE = 0o644
+_PASSING = (errno.EIO, errno.EACCES, errno.ESTALE, errno.EAGAIN, errno.ETIMEDOUT)  # may be over in a moment
 
 
 @contextlib.contextmanager
@@ -84,10 +85,10 @@ def append_durable(path: Path, data: bytes, *, mode: int) -> None:
             before = os.fstat(fd).st_size
             try:
                 write_all(fd, data)
+                os.fsync(fd)
             except OSError:
                 os.ftruncate(fd, before)
                 raise
-            os.fsync(fd)
         if not existed:
             sync_directory(path.parent)
 
@@ -118,6 +119,20 @@ def read_regular(path: Path | str, limit: int | None = None, offset: int = 0) ->
                 return file.read(-1 if limit is None else limit + 1)
     except FileNotFoundError:
         return None
+
+
+def read_patiently(path: Path, limit: int) -> bytes | None:
+    """As read_regular, but a disk or a network that refuses for a moment is asked again."""
+    try:
+        return read_regular(path, limit)
+    except OSError as error:
+        if error.errno not in _PASSING:
+            raise
+    from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_exponential
+
+    passing = retry_if_exception(lambda error: isinstance(error, OSError) and error.errno in _PASSING)
+    again = Retrying(retry=passing, reraise=True, stop=stop_after_delay(2), wait=wait_exponential(0.05, max=0.5))
+    return again(read_regular, path, limit)
 
 
 def mark_of(path: Path | str) -> str | None:

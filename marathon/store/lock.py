@@ -76,6 +76,14 @@ class TaskLock:
     def previous_runner(self) -> str:
         return self.before.runner if self.before else ""
 
+    def renew(self, path: Path) -> bool:
+        """Lock again, because whoever inherited the lock can let it go. False if the file is another one by now."""
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.fstat(self.fd), os.lstat(path)):
+                fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
+        return False
+
     def release(self) -> None:
         os.close(self.fd)
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from marathon.store.files import disk_errors, make_private_directory, write_atomic
+from marathon.store.files import disk_errors, make_private_directory, read_regular, write_atomic
 
 
 class Runs:
@@ -46,8 +45,20 @@ class Runs:
         write_atomic(path, f"{text}\n".encode("utf-8", "replace"), durable=False)
 
     def unfiled(self, sessions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """The last sessions, as far as they have no file because their runner was killed before it wrote one."""
-        return list(takewhile(lambda facts: not self._iteration(facts).exists(), reversed(sessions)))[::-1]
+        """The sessions that have no whole file, because their runner was killed or the power was cut."""
+        return [facts for facts in sessions if not self._is_filed(facts)]
+
+    def _is_filed(self, facts: Mapping[str, Any]) -> bool:
+        try:
+            return isinstance(json.loads(read_regular(self._iteration(facts)) or b""), dict)
+        except (OSError, ValueError, RecursionError):
+            return False
+
+    def remove_leftovers(self) -> None:
+        """Remove what a runner left that was killed while it wrote. Only for the holder of the lock."""
+        name = f".*.{'[0-9a-f]' * 12}.tmp"
+        for path in (*self._own.glob(name), *(self._own / "runs").rglob(name)):
+            path.unlink(missing_ok=True)
 
     def _iteration(self, facts: Mapping[str, Any]) -> Path:
         return Path(self.session_path(facts["run"], "iterations", facts["iteration"], "json"))

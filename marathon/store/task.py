@@ -20,6 +20,7 @@ from marathon.store.files import (
     disk_errors,
     make_private_directory,
     mark_of,
+    read_patiently,
     read_regular,
     sync_directory,
     unused_name,
@@ -106,7 +107,7 @@ class Task:
         from marathon.core.state import MAX_BYTES, parse_state
 
         try:
-            data = read_regular(self._state, MAX_BYTES)
+            data = read_patiently(self._state, MAX_BYTES)
         except OSError as error:
             link = self._state.is_symlink()
             raise StateInvalid("it is a symlink" if link else (error.strerror or str(error))) from error
@@ -133,6 +134,7 @@ class Task:
         """Remove what a runner left that was killed while it wrote STATE.json. Only for the holder of the lock."""
         for path in self.folder.glob(f".{STATE}.{'[0-9a-f]' * 12}.tmp"):
             path.unlink(missing_ok=True)
+        self.runs.remove_leftovers()
 
     # The agent's artifacts
 

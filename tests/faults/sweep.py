@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from marathon.process.tree import find_by_environ
+from marathon.store.anchor import Anchor
 from tests.process.driver import until
 from tests.support.world import ROOT, World, as_human
 
@@ -102,7 +103,12 @@ def marathon_args(*args: str) -> list[str]:
 def copy_of(world: World, folder: Path) -> World:
     """The same world in another place, as if it had always been there."""
     shutil.copytree(world.project.parent, folder, symlinks=True)
-    return world_at(folder)
+    copied = world_at(folder)
+    for place in copied.home.glob(".local/state/pi-marathon/tasks/*/place"):
+        anchor = Anchor(place.parents[1], copied.task)
+        place.write_bytes(os.fsencode(copied.task))
+        place.parent.rename(anchor.folder)
+    return copied
 
 
 def world_at(folder: Path) -> World:

@@ -37,8 +37,7 @@ def leave_waiting(world: World, **wait: Any) -> None:
 def change_last(world: World, **fields: Any) -> None:
     """Rewrite the last record of the journal."""
     *before, last = world.journal()
-    lines = [*before, {**last, **fields}]
-    (world.task / ".marathon" / "journal.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    world.rewrite_journal([*before, {**last, **fields}])
 
 
 def seconds_left(world: World) -> float:
@@ -151,8 +150,7 @@ def test_a_clock_set_back_to_an_earlier_restart_overwrites_nothing(cli: Sweeper,
 def test_a_journal_written_while_the_clock_ran_backwards_is_still_read(world: World) -> None:
     world.script(research(), plan(), finish())
     assert world.run().returncode == 3
-    lines = [{**record, "at": "2099-12-31T23:59:59Z"} for record in world.journal()]
-    (world.task / ".marathon" / "journal.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    world.rewrite_journal([{**record, "at": "2099-12-31T23:59:59Z"} for record in world.journal()])
     lock = world.task / ".marathon" / "lock"
     lock.write_text(json.dumps({**json.loads(lock.read_text()), "since": time.time() + 50 * DAY}))
     assert world.cli("status", "task").returncode == 0

@@ -76,18 +76,18 @@ def test_in_a_restart_with_feedback(cli: Sweeper, world: World, tmp_path: Path) 
 
 def test_in_a_restart_that_is_then_typed_again(cli: Sweeper, world: World, tmp_path: Path) -> None:
     assert cli.run(world, *marathon_args("--auto-approve")) == 0
-    sessions = len(world.records("session_started"))
+    sessions = len(world.records("session_ended"))
     restart = marathon_args("--auto-approve", "-h", "also X")
     tried = set()
     for killed, point in at_each_change(cli, world, restart, 5, 0, tmp_path):
-        if len(killed.records("session_started")) > sessions:
-            break  # from here on it is a restart of what has begun
-        tried.add(len(killed.records("run_started")))
+        if len(killed.records("session_ended")) > sessions:
+            break  # from here on the words were heard, and it is a restart of what has begun
+        tried.add((len(killed.records("run_started")), len(killed.records("session_started")) - sessions))
         assert cli.run(killed, *restart) == 0, point
         assert_completed(killed, run=2)
         assert killed.read("human.md").count("also X") == 1, point
     until(partial(nobody_left, killed), "the agent's processes are gone")
-    assert tried == {0, 1}
+    assert tried == {(0, 0), (1, 0), (1, 1)}
 
 
 def test_while_a_verdict_from_a_shell_is_carried_out(cli: Sweeper, world: World, tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_a_project_that_was_copied_is_a_place_of_its_own(world: World, tmp_path:
     assert world.run().returncode == 3
     copy = tmp_path / "copy"
     shutil.copytree(world.project, copy)
-    argv = world.argv(*world.task_args())
+    argv = world.argv(*world.task_args("--adopt"))
     done = subprocess.run(argv, cwd=copy, env=world.env(), capture_output=True, text=True, check=False)
     assert done.returncode == 3
     assert "Phase: research | Iteration: 1" in done.stdout
@@ -97,7 +97,7 @@ def test_a_copy_of_a_task_lives_on_its_own(world: World) -> None:
     agent = world.task_args()[world.task_args().index("--agent") :]
     for name in ("task", "copy"):
         assert world.cli("approve", name).returncode == 0
-        done = world.cli("--task", name, *agent)
+        done = world.cli("--task", name, *(["--adopt"] if name == "copy" else []), *agent)
         assert done.returncode == 3
         assert "Phase: plan | Iteration: 2" in done.stdout
 

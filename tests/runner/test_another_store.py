@@ -47,6 +47,9 @@ class MemoryStore:
         self.records.append(replace(record, n=len(self.records) + 1, at="2026-02-02T14:30:00Z"))
         return self.records[-1]
 
+    def news(self) -> list[str]:
+        return []
+
     def messages(self) -> list[Message]:
         return list(self.waiting.values())
 

@@ -122,13 +122,16 @@ class AnyAgentAnyHuman(RuleBasedStateMachine):
         )
 
     def _tear(self, ran: Ran, torn: float) -> None:
-        """A runner killed at a record may leave any part of its line, all of it but the last byte too."""
+        """A runner killed at a record may leave any part of its line in the copy, or all of it and a part of it in the
+        journal."""
         journal = self.witness.task.journal_path
-        if ran.owed is not None and journal.exists():
+        copies = list((self.witness.folder / "anchors").glob("*/journal.jsonl"))
+        if ran.owed is not None and journal.exists() and copies:
             number = self.promises.life.last + 1
-            line = replace(ran.owed, n=number, at=utc(self.witness.time)).to_json().encode()
-            with journal.open("ab") as file:
-                file.write(line[: round(len(line) * torn)])
+            line = replace(ran.owed, n=number, at=utc(self.witness.time)).to_json().encode() + b"\n"
+            for path, kept in ((copies[0], 2 * torn), (journal, 2 * torn - 1)):
+                with path.open("ab") as file:
+                    file.write(line[: min(len(line) - (path == journal), max(0, round(len(line) * kept)))])
 
     def _mend(self, refused: TaskInvalid) -> None:
         """A STATE.json that no journal explains, or a link, is named; the human takes it away."""

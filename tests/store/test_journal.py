@@ -12,7 +12,9 @@ import pytest
 from marathon.core.records import Answer, Begun, Gate, Record, Remark, SteerTaken, Torn
 from marathon.errors import DiskFailed, TaskInvalid
 from marathon.store.file_store import FileStore
+from marathon.store.files import append_durable
 from marathon.store.journal import read_journal
+from marathon.store.places import anchors_folder
 from marathon.store.task import Task
 from tests.store.tools import calls_of, full_after, mode_of, umask
 
@@ -51,6 +53,12 @@ def append(path: Path, *records: Record) -> list[Record]:
     return [*store.replay(), *(store.append(record) for record in records)]
 
 
+def without_copy(path: Path) -> None:
+    """As a task that an earlier version began: its records have no id, and there is no copy of them."""
+    for copy in anchors_folder().glob("*/journal.jsonl"):
+        copy.unlink()
+
+
 def told(records: list[Record]) -> list[str]:
     return [record.text if isinstance(record, Remark) else record.type for record in records]
 
@@ -72,20 +80,25 @@ def test_no_file_is_an_empty_journal_and_reading_makes_none(tmp_path: Path) -> N
 def test_a_record_is_on_disk_before_anything_follows(path: Path) -> None:
     store = store_of(path)
     store.replay()
-    assert calls_of(lambda: store.append(Remark(text="x"))) == ["write", "fsync", "close"]
+    calls = calls_of(lambda: store.append(Remark(text="x")))
+    assert [call for call in calls if call != "close"] == ["write", "fsync"] * 2  # in the copy, then in the task
 
 
 def test_a_sync_that_fails_is_told(empty: Path) -> None:
     os.mkfifo(empty)  # can be written, but not synced
     with pytest.raises(DiskFailed, match=str(empty)):
-        store_of(empty).append(Remark(text="x"))
+        append_durable(empty, b"x", mode=0o600)
 
 
 def test_a_new_journal_is_private_and_its_name_is_flushed(empty: Path) -> None:
     with umask(0):
-        written = calls_of(lambda: append(empty, Remark(text="x")))
-    assert written == ["write", "fsync", "close", "fsync", "close"]
+        store = store_of(empty)
+        store.replay()
+        written = calls_of(lambda: store.append(Remark(text="x")))
+    assert [call for call in written if call != "close"] == ["write", "fsync", "fsync"] * 2
     assert mode_of(empty) == 0o600
+    for copy in anchors_folder().rglob("*"):
+        assert mode_of(copy) == (0o700 if copy.is_dir() else 0o600)
 
 
 def test_wherever_the_last_line_was_cut_it_never_counts(path: Path) -> None:
@@ -93,7 +106,8 @@ def test_wherever_the_last_line_was_cut_it_never_counts(path: Path) -> None:
     whole = path.read_bytes()
     last = whole.splitlines(keepends=True)[-1]
     before = whole[: -len(last)]
-    for kept in range(1, len(last)):
+    for kept in (*range(1, len(last) - 2, 13), len(last) - 2, len(last) - 1):
+        without_copy(path)
         path.write_bytes(before + last[:kept])
         assert told(read_journal(path)) == ["begun", "gate_opened"]
         assert path.read_bytes() == before + last[:kept]
@@ -110,9 +124,11 @@ def test_wherever_the_last_line_was_cut_it_never_counts(path: Path) -> None:
 def test_a_runner_killed_while_it_closes_a_torn_line_loses_nothing_more(path: Path, missing: int) -> None:
     path.write_bytes(path.read_bytes()[:-missing])
     torn = path.read_bytes()
+    without_copy(path)
     append(path)
     closing = path.read_bytes()[len(torn) :]
-    for kept in range(len(closing) + 1):
+    for kept in (*range(0, len(closing), 9), len(closing) - 1, len(closing)):
+        without_copy(path)
         path.write_bytes(torn + closing[:kept])
         seen = append(path, Remark(text="next"))
         assert told(seen)[:2] == ["begun", "gate_opened"]
@@ -135,8 +151,32 @@ def test_a_damaged_line_in_the_middle_is_refused_by_file_and_line(path: Path, da
     assert path.read_bytes() == found
 
 
+@pytest.mark.parametrize(
+    ("last", "reason"),
+    [
+        (b'{"n":4,"at":"","type":"finish"}', "there is no record of type 'finish'"),
+        (b'{"n":4,"at":"","type":"remark"}', "text: it is missing"),
+        (b'{"n":"4","at":"","type":"finished"}', "n: it is not a whole number"),
+        (b"[]", "it is not an object"),
+        (b"17", "it is not an object"),
+    ],
+)
+def test_a_last_line_that_is_whole_but_no_record_is_damage(path: Path, last: bytes, reason: str) -> None:
+    """Also where no copy says so: a crash cuts a line off, it does not write another one."""
+    without_copy(path)
+    path.write_bytes(path.read_bytes() + last + b"\n")
+    found = path.read_bytes()
+    for read in (read_journal, append):
+        with pytest.raises(TaskInvalid) as refused:
+            read(path)
+        assert f"{path} line 4 is damaged: {reason}. " in str(refused.value)
+        assert f"pi-marathon repair {path.parents[1]}" in str(refused.value)
+    assert path.read_bytes() == found
+
+
 def test_an_old_torn_line_that_was_closed_stays_passed_over(path: Path) -> None:
     append(path, Remark(text="old"))
+    without_copy(path)
     with path.open("ab") as file:
         file.write(b'{"n":5,"type":"finis')
     append(path, Remark(text="new"))
@@ -150,7 +190,7 @@ def test_a_short_write_is_cut_back_and_the_next_one_starts_a_fresh_line(path: Pa
     store.replay()
     with full_after(len(before) + 20), pytest.raises(DiskFailed) as failed:
         store.append(SteerTaken(id="1", text="does not fit"))
-    assert str(path) in str(failed.value)
+    assert "journal.jsonl: File too large" in str(failed.value)
     assert path.read_bytes() == before
     assert store.append(SteerTaken(id="1", text="fits")).n == 4
     assert len(read_journal(path)) == 4
@@ -169,4 +209,5 @@ def test_a_very_long_record_comes_back(path: Path) -> None:
     append(path, Remark(text=text))
     assert told(read_journal(path))[-1] == text
     path.write_bytes(path.read_bytes()[:-1000])
+    without_copy(path)
     assert told(append(path, Remark(text="next")))[3:] == ["torn", "next"]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import sys
+import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,7 +17,7 @@ from marathon.core.records import HumanMark
 from marathon.core.state import StateInvalid, TaskState
 from marathon.errors import DiskFailed, TaskInvalid
 from marathon.store.task import Task, create_task
-from tests.store.tools import full_after, mode_of, umask
+from tests.store.tools import Other, full_after, mode_of, umask
 from tests.support.listing import listing
 from tests.support.mortal import Killed, Life, living
 
@@ -129,6 +132,39 @@ def test_the_state_is_read_back_with_what_others_put_there(folder: Path, task: T
     assert (found["state"], found["mine"], found["note"]) == ("running", {"a": [1]}, "é")
     assert found["updatedAt"] == "2026-02-02T14:30:00Z"
     assert mode_of(folder / "STATE.json") == 0o664
+
+
+def test_a_state_that_cannot_be_opened_for_a_moment_is_tried_again() -> None:
+    with tempfile.TemporaryDirectory() as top:
+        os.chmod(top, 0o755)
+        path = Path(top) / "STATE.json"
+        path.write_text('{"state": "paused", "phase": "plan"}')
+        path.chmod(0)
+        heard, tell = os.pipe()
+
+        def read() -> None:
+            if os.geteuid() == 0:
+                importlib.import_module("tenacity")  # while its file can be read
+                os.setuid(65534)  # root may read everything
+            tries: list[object] = []
+
+            def count(event: str, args: tuple[object, ...]) -> None:
+                if event == "open" and str(args[0]) == str(path):
+                    tries.append(args)
+                    if len(tries) == 2:
+                        os.write(tell, b"again")
+
+            sys.addaudithook(count)
+            state = Task(Path(top)).read_state()
+            assert state is not None
+            assert (state.phase, len(tries) >= 2) == ("plan", True)
+
+        with Other(read) as other:
+            os.close(tell)
+            os.read(heard, 5)  # it was refused once, and tries again; or it has given up
+            path.chmod(0o644)
+            assert other.wait() == 0
+        os.close(heard)
 
 
 def test_a_full_disk_leaves_the_old_state(folder: Path, task: Task) -> None:
@@ -301,15 +337,17 @@ def test_rounds_are_kept_for_comparison(folder: Path, task: Task) -> None:
     assert [task.runs.round_path(1, "plan", number).read_text() for number in (1, 2)] == ["round 1\n", "round 2\n"]
 
 
-def test_the_sessions_at_the_end_that_have_no_file_are_known(task: Task) -> None:
+def test_the_sessions_that_have_no_file_are_known(task: Task) -> None:
     sessions = [{"run": run, "iteration": number} for run, number in ((1, 1), (1, 999), (1, 1000), (2, 1), (2, 2))]
     assert task.runs.unfiled([]) == []
     assert task.runs.unfiled(sessions) == sessions
     task.runs.make_room(1, 1, 0)
     task.runs.write_iteration(sessions[2])
-    assert task.runs.unfiled(sessions) == sessions[3:]
-    assert task.runs.unfiled(sessions[:3]) == []
+    assert task.runs.unfiled(sessions) == [*sessions[:2], *sessions[3:]]
+    assert task.runs.unfiled(sessions[2:3]) == []
     assert json.loads((task.runs.folder(1) / "iterations" / "1000.json").read_text()) == sessions[2]
+    Path(task.runs.session_path(1, "iterations", 1000, "json")).write_bytes(b'{"run": 1, "it')
+    assert task.runs.unfiled(sessions[2:3]) == sessions[2:3], "a file that a power cut left torn is written again"
 
 
 def test_only_so_many_event_logs_stay(task: Task) -> None:

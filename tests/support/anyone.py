@@ -210,5 +210,5 @@ courses = st.builds(
     max_iterations=st.sampled_from([100, 100, 2]),
     at_a_wait=st.sampled_from(["over", "over", "killed", "terminated"]),
     dies=st.none() | st.sampled_from(_MOMENTS) | st.integers(1, 60),
-    torn=st.sampled_from([0, 0.5, 1]),
+    torn=st.sampled_from([0, 0.2, 0.5, 0.8, 1]),
 )

@@ -33,7 +33,7 @@ class MortalStore(FileStore):
     """Dies before it writes a record, too, and is then known for the record it owes."""
 
     def __init__(self, task: Task, clock: Callable[[], datetime], life: Life) -> None:
-        super().__init__(task, clock)
+        super().__init__(task, clock, anchors=task.folder.parents[1] / "anchors")
         self._life = life
         self.owes: Record | None = None
 
@@ -100,6 +100,7 @@ def run(place: Place, start: Start, course: Course | None = None) -> Ran:
                 limits=start.limits,
                 feedback=start.feedback,
                 auto_approve=start.auto_approve,
+                adopt=True,
             )
             opened = open_marathon(
                 options,
@@ -123,6 +124,7 @@ def run(place: Place, start: Start, course: Course | None = None) -> Ran:
         return Ran(None, None, store.owes if store else None)
     finally:
         close_all_below(place.task)
+        close_all_below(place.task.parents[1] / "anchors")
 
 
 def close_all_below(folder: Path) -> None:

@@ -7,10 +7,11 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from marathon.store.anchor import Anchor
 from marathon.store.gate_code import GateCodes
 from tests.process.driver import Pty
 
@@ -64,6 +65,8 @@ def as_human(args: Sequence[str], cwd: Path, home: Path) -> list[str]:
 class World:
     """Everything lies below one folder; nothing outside of it is touched."""
 
+    adopts = False  # the human says that what another tool left may be taken over
+
     def __init__(self, folder: Path) -> None:
         self.project = folder / "project"
         self.agent = folder / "agent"
@@ -110,8 +113,18 @@ class World:
 
     def leave_state(self, state: str, phase: str, iteration: int, **more: Any) -> None:
         """STATE.json as another tool or a hand would leave it."""
+        self.adopts = True
         body = {"state": state, "phase": phase, "iteration": iteration, "updatedAt": "2026-02-02T14:30:00Z", **more}
         (self.task / "STATE.json").write_text(json.dumps(body))
+
+    def copy(self) -> Path:
+        """The copy of the journal that the runner keeps outside of the project."""
+        return Anchor(self.home / ".local/state/pi-marathon/tasks", self.task).journal_path
+
+    def rewrite_journal(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """The journal and its copy, as if a runner had written them so."""
+        for path in (self.task / ".marathon" / "journal.jsonl", self.copy()):
+            path.write_text("".join(json.dumps(record) + "\n" for record in records))
 
     # The command line
 
@@ -135,6 +148,7 @@ class World:
 
     def task_args(self, *args: str) -> list[str]:
         """--task with the scripted agent behind it."""
+        args = (*args, "--adopt") if self.adopts else args
         return ["--task", "task", "--agent", "command", *args, "--", sys.executable, "-IS", str(AGENT), str(self.agent)]
 
     def code(self) -> str:
