@@ -12,6 +12,7 @@ from marathon.core.validation import Invalid, read
 from marathon.errors import WrongUsage
 from marathon.store.places import config_folder
 
+MAX_BYTES = 1024 * 1024
 _ALIASES = {"shape": "oversight"}  # the name in version 0.1
 
 
@@ -52,6 +53,8 @@ def load_settings(project: str) -> dict[str, Any]:
 def _read(path: Path, kind: type[ProjectSettings]) -> dict[str, Any]:
     if not path.is_file():
         return {}
+    if path.stat().st_size > MAX_BYTES:
+        raise WrongUsage(f"{path} is too large to be settings. Fix or remove it.")
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:

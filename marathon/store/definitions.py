@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from marathon.core.courses.workflow import Workflow, WorkflowInvalid, parse_workflow, validate
+from marathon.store.files import read_regular
 from marathon.store.places import config_folder
 
 BUILT_IN = Path(__file__).parent.parent / "workflows"
@@ -50,9 +52,7 @@ def _read(file: Path, folder: Path) -> dict[str, Any]:
     if not _lies_in(file, folder):
         raise WorkflowInvalid("it is a link out of the workflows folder")
     try:
-        if file.stat().st_size > MAX_BYTES:
-            raise WorkflowInvalid("it is too large")
-        raw = tomllib.loads(file.read_text(encoding="utf-8"))
+        raw = tomllib.loads(_text(file))
     except (OSError, ValueError, RecursionError) as error:
         raise WorkflowInvalid(str(error).splitlines()[0][:200]) from error
     for phase in raw["phases"] if isinstance(raw.get("phases"), list) else ():
@@ -65,9 +65,20 @@ def _brief(name: str, folder: Path) -> str:
     if "\0" in name or not _lies_in(folder / name, folder):
         raise WorkflowInvalid(f"brief_file {name!r} lies outside of the workflow's folder")
     try:
-        return (folder / name).read_text(encoding="utf-8")
+        return _text(folder / name)
+    except WorkflowInvalid as error:
+        raise WorkflowInvalid(f"brief_file {name!r}: {error}") from error
     except (OSError, ValueError) as error:
         raise WorkflowInvalid(f"brief_file {name!r} cannot be read") from error
+
+
+def _text(file: Path) -> str:
+    data = read_regular(os.path.realpath(file), MAX_BYTES)
+    if data is None:
+        raise FileNotFoundError(errno.ENOENT, "it is not there", str(file))
+    if len(data) > MAX_BYTES:
+        raise WorkflowInvalid("it is too large")
+    return data.decode()
 
 
 def _lies_in(file: Path, folder: Path) -> bool:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shlex
 import stat
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
-from marathon.errors import DiskFailed
+from marathon.core.text import size
+from marathon.errors import DiskFailed, TaskInvalid
 
 PRIVATE_FILE = 0o600
 PRIVATE_DIR = 0o700
 SHARED_FILE = 0o644
+LARGEST_DOCUMENT = 16_000_000  # bytes that are held in memory at most
 
 
 @contextlib.contextmanager
@@ -118,6 +121,23 @@ def read_regular(path: Path | str, limit: int | None = None, offset: int = 0) ->
                 return file.read(-1 if limit is None else limit + 1)
     except FileNotFoundError:
         return None
+
+
+def beginning_of(path: Path, limit: int = LARGEST_DOCUMENT) -> bytes:
+    """A document as far as it can be held in memory. Its last line says where it was cut."""
+    with path.open("rb") as file:
+        data = file.read(limit + 1)
+        if len(data) <= limit:
+            return data
+        whole = size(os.fstat(file.fileno()).st_size)
+    return data[:limit] + f"\n[Cut here by pi-marathon. The document has {whole}.]\n".encode()
+
+
+def refuse_link(path: Path) -> None:
+    """What is ours is never a link. An agent that makes one leads us out of the task directory."""
+    if path.is_symlink():
+        look = "Nothing was written behind it. Look where it leads, then remove it:"
+        raise TaskInvalid(f"{path} is a link. {look} rm {shlex.quote(str(path))}")
 
 
 def mark_of(path: Path | str) -> str | None:

@@ -9,7 +9,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from marathon.store.files import disk_errors, make_private_directory, write_atomic
+from marathon.store.files import beginning_of, disk_errors, make_private_directory, refuse_link, write_atomic
 
 
 class Runs:
@@ -60,6 +60,7 @@ class Runs:
 
     def write_summary(self, facts: dict[str, Any]) -> None:
         """What `status` and `list` tell of a task at rest. The journal's size says for which journal this is true."""
+        refuse_link(self._own)
         facts = {**facts, "journal": self._journal_size()}
         write_atomic(self._own / "summary.json", json.dumps(facts).encode(), durable=False)
 
@@ -80,7 +81,7 @@ class Runs:
         target = self.round_path(run, phase, number)
         make_private_directory(target.parent)
         with disk_errors("copy", target):
-            write_atomic(target, output.read_bytes(), durable=False)
+            write_atomic(target, beginning_of(output), durable=False)
 
     def round_path(self, run: int, phase: str, number: int) -> Path:
         return self.folder(run) / "rounds" / f"{phase}-{number}.md"
