@@ -153,15 +153,17 @@ def show_document(path: Path) -> None:
     os.environ.setdefault("LESS", "-RFX")  # show colors, and end at once if everything fits on the screen
     console = Console(highlight=False)
     with console.pager(styles=True):
-        console.print(Markdown(clean(beginning_of(path, LONGEST_SHOWN).decode("utf-8", "replace"))))
+        console.print(Markdown(_shown(path)))
+
+
+def _shown(path: Path) -> str:
+    return clean(beginning_of(path, LONGEST_SHOWN).decode("utf-8", "replace"))
 
 
 def show_diff(before: Path, after: Path) -> None:
     import difflib
 
-    old, new = (
-        clean(beginning_of(path, LONGEST_SHOWN).decode("utf-8", "replace")).splitlines() for path in (before, after)
-    )
+    old, new = (_shown(path).splitlines() for path in (before, after))
     lines = list(difflib.unified_diff(old, new, "last round", after.name, lineterm=""))
     print("\n".join(lines) or "Nothing changed since the last round.", flush=True)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.process.driver import until
 from tests.support.world import World, plan, research
 
 FOLDERS = [".marathon/inbox", ".marathon/runs", ".marathon/runs/001/rounds", ".marathon/runs/001/iterations"]
@@ -37,8 +38,7 @@ def test_a_message_is_not_put_behind_a_link(world: World, outside: Path, command
     world.script(research(run=replaced_by_a_link(".marathon/inbox", outside), hold=True))
     runner = world.start()
     try:
-        while not world.holding(1):
-            assert runner.poll() is None
+        until(lambda: world.holding(1), "the agent to work")
         sent = world.cli(*command)
         assert sent.returncode == 7
         assert "task/.marathon/inbox is a link" in sent.stderr

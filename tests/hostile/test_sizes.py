@@ -1,4 +1,4 @@
-"""An agent leaves files of any size, files that block a reader, and a repository that fetches. No one waits for ever."""
+"""An agent leaves huge files, files that block their reader, and a repository that fetches. No one waits for ever."""
 
 from __future__ import annotations
 
