@@ -1,10 +1,14 @@
-"""Fixtures of the hostile room: a folder that is none of the agent's business."""
+"""Fixtures of the hostile room: quick commands, and a folder that is none of the agent's business."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+
+from tests.runner.conftest import forks as forks
+from tests.runner.conftest import world as world
+from tests.support.fixtures import in_background as in_background
 
 
 @pytest.fixture
