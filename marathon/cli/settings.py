@@ -47,7 +47,12 @@ class UserSettings(ProjectSettings):
 def load_settings(project: str) -> dict[str, Any]:
     """The settings of both files. An unknown or wrong setting is refused by name."""
     user = _read(config_folder() / "config.toml", UserSettings)
-    return {**user, **_read(Path(project) / ".marathon" / "config.toml", ProjectSettings)}
+    return {**user, **project_settings(project)}
+
+
+def project_settings(project: str) -> dict[str, Any]:
+    """What the repository sets."""
+    return _read(Path(project) / ".marathon" / "config.toml", ProjectSettings)
 
 
 def _read(path: Path, kind: type[ProjectSettings]) -> dict[str, Any]:

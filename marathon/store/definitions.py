@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import tomllib
@@ -22,18 +23,18 @@ class Library(NamedTuple):
     workflows: dict[str, Workflow]
     refused: dict[str, str]
     sources: dict[str, str]
+    without_project: dict[str, Workflow] = {}  # noqa: RUF012 - a tuple's default; what the project's files replace
 
 
 def load_workflows(project: Path) -> Library:
     found: dict[str, Workflow] = {}
     refused: dict[str, str] = {}
     sources: dict[str, str] = {}
-    places = {
-        "built-in": BUILT_IN,
-        "user": config_folder() / "workflows",
-        "project": project / ".marathon" / "workflows",
-    }
+    without_project: dict[str, Workflow] = {}
+    places = {"built-in": BUILT_IN, **_changeable(project)}
     for source, folder in places.items():
+        if source == "project":
+            without_project, _ = validate(found, refused)
         for file in sorted(folder.glob("*/workflow.toml")):
             key = file.parent.name
             sources[key] = source
@@ -44,7 +45,22 @@ def load_workflows(project: Path) -> Library:
             except WorkflowInvalid as error:
                 refused[key] = f"{file}: {error}"
     good, bad = validate(found, refused)
-    return Library(good, bad, sources)
+    return Library(good, bad, sources, without_project)
+
+
+def workflows_mark(project: Path) -> object:
+    """Changes whenever a workflow of the user or the project is written, added or removed."""
+    paths = [path for folder in _changeable(project).values() for path in sorted(folder.rglob("*"))]
+    found = []
+    for path in paths:
+        with contextlib.suppress(OSError):  # gone just now
+            facts = path.lstat()
+            found.append((str(path), facts.st_ino, facts.st_size, facts.st_ctime_ns))
+    return found
+
+
+def _changeable(project: Path) -> dict[str, Path]:
+    return {"user": config_folder() / "workflows", "project": project / ".marathon" / "workflows"}
 
 
 def _read(file: Path, folder: Path) -> dict[str, Any]:
