@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 _MOST = 1e12
+LONGEST_MESSAGE = 1_000_000  # characters; a message of this size is delivered whole
 # The options that are budgets, and the field of Limits each sets.
 BUDGETS = {
     "max_iterations": "max_iterations",
@@ -116,7 +117,10 @@ def usual_value(ctx: click.Context, name: str) -> float:
 
 def message_text(text: str) -> str:
     """A human's text from the command line, or from standard input for '-', ready to be stored."""
-    text = (sys.stdin.read() if text == "-" else text).encode("utf-8", "replace").decode().strip()
+    text = (sys.stdin.read(LONGEST_MESSAGE + 1) if text == "-" else text).encode("utf-8", "replace").decode().strip()
+    if len(text) > LONGEST_MESSAGE:
+        advice = "Put it into a file of the task, and send the name of that file."
+        raise WrongUsage(f"The text has more than {LONGEST_MESSAGE:,} characters; nothing was recorded. {advice}")
     if not text:
         raise WrongUsage("The text is empty; nothing was recorded.")
     return text

@@ -111,6 +111,7 @@ _AGENT = "pi, rehearsal, or command (a program after --)."
 _HUMAN = "Restart a finished or paused task with this feedback (help is --help)."
 _HERE = "Use this directory even though the task last ran in another one."
 _ADOPT = "Take over a task that was copied here, or whose reviews are not on record."
+_TRUST = "Agree to the checks and the workflow as they are now, for CI."
 _BREAKER = "When it counts as stuck; same-error=3, … 0: never."
 EPILOG = (
     "Exit codes: 0 completed, 1 failed, 2 wrong usage, 3 waits for a human, 4 limit, 5 stuck, 6 busy, 7 invalid task."
@@ -141,7 +142,7 @@ EPILOG = (
 )
 @click.option("--auto-approve", is_flag=True, help="Approve review gates automatically (recorded as unreviewed).")
 @click.option("--answers-here", is_flag=True, help="Take answers to gates only at this terminal.")
-@click.option("--trust", is_flag=True, allow_from_autoenv=False, help="Agree to the checks as they are now, for CI.")
+@click.option("--trust", is_flag=True, allow_from_autoenv=False, help=_TRUST)
 @click.option("--here", is_flag=True, allow_from_autoenv=False, help=_HERE)
 @click.option("--adopt", is_flag=True, allow_from_autoenv=False, help=_ADOPT)
 @click.option("--max-iterations", type=SESSIONS, default="100", show_default=True, help="Sessions; 0: no limit.")
@@ -179,6 +180,7 @@ def cli(ctx: click.Context, /, **options: Any) -> None:
         agent_args=ctx.meta.get("agent_args", ()),
         typed=frozenset(typed),
         usual={name: usual_value(ctx, name) for name in BUDGETS},
+        workflow_by_file=ctx.get_parameter_source("workflow") is ParameterSource.DEFAULT_MAP,
     )
     if line.task is None:
         from marathon.cli.bare_pi import start_pi

@@ -31,6 +31,7 @@ class CommandLine:
     agent: str = DEFAULT
     mode: Literal["tui", "stream"] | None = None
     workflow: str = "rpi"
+    workflow_by_file: bool = False  # it was neither typed nor set in the environment
     oversight: Oversight | None = None
     auto_approve: bool = False
     answers_here: bool = False

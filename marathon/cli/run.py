@@ -12,6 +12,7 @@ import click
 
 from marathon.agents.table import find_agent
 from marathon.cli.options import CommandLine, check_place, run_options
+from marathon.cli.settings import project_settings
 from marathon.cli.status_query import Known, course_for, status_of
 from marathon.core.courses.phases import Phases
 from marathon.core.records import Record
@@ -19,6 +20,7 @@ from marathon.core.text import clean, utc
 from marathon.errors import MarathonError, NotAdopted
 from marathon.process.signals import Signals
 from marathon.process.terminal import interactive, on_terminal
+from marathon.runner.definition import Source
 from marathon.runner.loop import run
 from marathon.runner.marathon import Marathon, utc_now
 from marathon.runner.marathon import open as open_marathon
@@ -26,6 +28,7 @@ from marathon.runner.opening import check_workflow
 from marathon.show.report import as_json, as_markdown
 from marathon.show.screen import Screen
 from marathon.show.status import Status
+from marathon.store.definitions import load_workflows, workflows_mark
 from marathon.store.file_store import FileStore
 from marathon.store.journal import read_journal
 from marathon.store.places import codes_folder, states_folder, trusted_folder
@@ -85,6 +88,11 @@ def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
             states=states_folder(),
             trusted=trusted_folder(),
             codes=codes_folder(),
+            workflows=Source(
+                load=lambda: load_workflows(project),
+                mark=lambda: workflows_mark(project),
+                chosen_by_project=line.workflow_by_file and "workflow" in project_settings(str(project)),
+            ),
         )
         with opened as marathon:
             try:

@@ -12,6 +12,7 @@ from marathon.core.validation import Invalid, read
 from marathon.errors import WrongUsage
 from marathon.store.places import config_folder
 
+MAX_BYTES = 1024 * 1024
 _ALIASES = {"shape": "oversight"}  # the name in version 0.1
 
 
@@ -46,12 +47,19 @@ class UserSettings(ProjectSettings):
 def load_settings(project: str) -> dict[str, Any]:
     """The settings of both files. An unknown or wrong setting is refused by name."""
     user = _read(config_folder() / "config.toml", UserSettings)
-    return {**user, **_read(Path(project) / ".marathon" / "config.toml", ProjectSettings)}
+    return {**user, **project_settings(project)}
+
+
+def project_settings(project: str) -> dict[str, Any]:
+    """What the repository sets."""
+    return _read(Path(project) / ".marathon" / "config.toml", ProjectSettings)
 
 
 def _read(path: Path, kind: type[ProjectSettings]) -> dict[str, Any]:
     if not path.is_file():
         return {}
+    if path.stat().st_size > MAX_BYTES:
+        raise WrongUsage(f"{path} is too large to be settings. Fix or remove it.")
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:

@@ -51,7 +51,8 @@ def read_task(shown: Path, project: Path) -> Known:
     task = Task.look(shown)
     records = read_journal(task.journal_path)
     course = course_for(records, project)
-    return Known(task, shown, records, course, fold(records, course))
+    life = fold(records, course)
+    return Known(task, shown, records, course.pinned(life), life)
 
 
 def course_for(records: Sequence[Record], project: Path, workflow: str = "rpi") -> Course:

@@ -14,7 +14,7 @@ from marathon.core.courses.base import Course
 from marathon.core.criteria import in_full
 from marathon.core.gates import POLICIES
 from marathon.core.life import Life
-from marathon.core.records import CriteriaFound, Gate, SessionEnded
+from marathon.core.records import CriteriaFound, Gate, Reason, SessionEnded
 from marathon.core.steps import Finish, Halt, RunSession, Step, Verify, Wait
 from marathon.core.text import duration
 
@@ -24,7 +24,7 @@ CUT_OFF = "The session before this one was cut off. What it wrote is kept. Conti
 
 def next_step(life: Life, course: Course, limits: Limits) -> Step:
     """Reads top to bottom: over, open, answered, waiting, judged, begun."""
-    limits = with_amounts(limits, life.limits, life.added)
+    limits, course = with_amounts(limits, life.limits, life.added), course.pinned(life)
     if life.finished:
         return Finish(recorded=True)
     if life.cancelled:
@@ -75,7 +75,10 @@ def _prepared(step: Step, life: Life, limits: Limits) -> Step:
 
 def _not_agreed(life: Life) -> Gate | None:
     """What a human has to agree to before an agent works, or before a command from a file runs."""
-    criteria = life.criteria
+    criteria, definition = life.criteria, life.definition
+    if definition and not definition.agreed and definition.digest != life.kept:
+        reason: Reason = "redefined" if life.pinned else "definition"
+        return Gate(reason=reason, phase=life.phase, message=definition.shown, digest=definition.digest)
     if criteria and criteria.problem:
         problem = f"The success criteria cannot be read: {criteria.problem}"
         return Gate(reason="checks", phase=life.phase, message=problem)

@@ -26,12 +26,13 @@ class Policy:
     keys: str = "enter f r back"  # the offers, before loop, oversight, cancel and quit
     enter: str = ""  # the label of Enter, where it is not the usual one
     auto: Literal["never", "next", "always"] = "never"  # --auto-approve answers it; next: only if the work can continue
-    judge_again: Literal["", "yes", "plain"] = ""  # after a yes the session's end is judged as if there were no gate
+    # After a yes, or after any answer, the session's end is judged as if there were no gate.
+    judge_again: Literal["", "yes", "plain", "any"] = ""
     forgives: bool = True  # an answer sets the breakers back
     tells_agent: bool = False  # the agent needs to hear the message too
     review_round: bool = False
     standing: bool = False  # it closes by itself once its cause is gone, for example after --max-cost +10
-    agreement: bool = False  # the answer is about the criteria that the gate shows
+    agreement: Literal["", "criteria", "definition"] = ""  # the answer is about what the gate shows
     whole_message: bool = False  # shown in full, because the human may agree to it
     shows_log: bool = False
     waits_for: str = "you: {message}"
@@ -51,13 +52,33 @@ POLICIES: dict[Reason, Policy] = {
     "invalid": Policy(tells_agent=True),
     "limit": Policy(exit_code=4, judge_again="yes", standing=True, enter="Continue and allow the same amount again"),
     "workflow": Policy(keys="phases"),
+    "definition": Policy(
+        keys="enter",
+        enter="Agree to exactly this workflow",
+        judge_again="any",
+        forgives=False,
+        standing=True,
+        agreement="definition",
+        whole_message=True,
+        waits_for="your yes to this project's workflow",
+    ),
+    "redefined": Policy(
+        keys="enter keep",
+        enter="Use the changed workflow from now on",
+        judge_again="any",
+        forgives=False,
+        standing=True,
+        agreement="definition",
+        whole_message=True,
+        waits_for="your word on the changed workflow",
+    ),
     "checks": Policy(
         keys="enter refuse",
         enter="Agree to exactly these",
         judge_again="yes",
         forgives=False,
         standing=True,
-        agreement=True,
+        agreement="criteria",
         whole_message=True,
     ),
     "session": Policy(enter="Continue with the next session", auto="always", judge_again="yes", forgives=False),
@@ -141,6 +162,8 @@ def _of_key(key: str, gate: Gate, where: Where, policy: Policy) -> Iterable[Offe
         case "refuse":
             label = "Refuse, saying why (one session may fix it)"
             yield Offer("r", label, "redo", gate.phase, "required", "What is wrong with them?")
+        case "keep":
+            yield Offer("r", "Keep the workflow that this task has", "redo", gate.phase)
         case "answer":
             yield Offer("enter", "Answer the question", "answer", words="optional", ask="Your answer:")
 
@@ -174,4 +197,4 @@ def is_auto_approved(gate: Gate) -> bool:
 def is_judged_again(gate: Gate, answer: Answer) -> bool:
     """Whether the session's end is judged as if there had been no gate."""
     when = POLICIES[gate.reason].judge_again
-    return answer.choice == "continue" and (when == "yes" or (when == "plain" and not answer.text))
+    return when == "any" or (answer.choice == "continue" and (when == "yes" or (when == "plain" and not answer.text)))

@@ -29,6 +29,7 @@ from marathon.core.records import (
     Cancelled,
     Checked,
     CriteriaFound,
+    DefinitionFound,
     FeedbackWritten,
     Finished,
     Gate,
@@ -102,6 +103,9 @@ class Life(NamedTuple):
     oversight: Oversight = "tool"
     looked: bool = False  # the human has looked at the session that ended
     rating: Rating | None = None  # of the instructions, by the session that ended last
+    definition: DefinitionFound | None = None  # what the workflow's files say
+    pinned: DefinitionFound | None = None  # what the task goes by: the last one that was agreed to
+    kept: str = ""  # the digest of a changed definition that the human does not want
     criteria: CriteriaFound | None = None
     agreed: tuple[Criterion, ...] = ()  # those that stood before anything was removed
     refused: bool = False  # the human refused changed criteria, so one session may fix them
@@ -165,6 +169,8 @@ def _apply(now: Life, record: Record) -> Life:
             return _run_started(now, record)
         case OversightSet():
             return now._replace(oversight=record.oversight)
+        case DefinitionFound():
+            return now._replace(definition=record, pinned=record if record.agreed else now.pinned)
         case CriteriaFound():
             agreed = tuple(record.criteria) if record.agreed else now.agreed
             return now._replace(criteria=record, agreed=agreed, checked=None)
@@ -267,10 +273,12 @@ def _answered(now: Life, record: Answer) -> Life:
         now = now._replace(streaks=Streaks(), contents=begun_anew(now.contents))
     if gate.more:
         now = _allowed_again(now, gate)
-    if is_judged_again(gate, record) and now.ended is not None:
+    if is_judged_again(gate, record) and (now.ended is not None or policy.judge_again == "any"):
         now = now._replace(answered=None, checked=None)
-    if policy.agreement:
+    if policy.agreement == "criteria":
         now = _agreed(now, gate, record)
+    if policy.agreement == "definition":
+        now = _defined(now, gate, record)
     if record.choice == "answer":
         reply = Reply(gate.message, record.text, record.heading)
         return now._replace(reply=reply, unwritten=reply.note if record.text.strip() else None)
@@ -284,6 +292,16 @@ def _agreed(now: Life, gate: Gate, record: Answer) -> Life:
     if now.criteria is None or now.criteria.digest != gate.digest:
         return now
     return now._replace(criteria=replace(now.criteria, agreed=True), agreed=tuple(now.criteria.criteria))
+
+
+def _defined(now: Life, gate: Gate, record: Answer) -> Life:
+    """A yes counts for exactly the definition that the gate showed."""
+    if record.choice != "continue":
+        return now._replace(kept=gate.digest)
+    if now.definition is None or now.definition.digest != gate.digest:
+        return now
+    agreed = replace(now.definition, agreed=True)
+    return now._replace(definition=agreed, pinned=agreed)
 
 
 def _allowed_again(now: Life, gate: Gate) -> Life:
@@ -322,6 +340,9 @@ def _run_started(now: Life, record: RunStarted) -> Life:
         usage=now.usage,
         limits=now.limits,
         oversight=now.oversight,
+        definition=now.definition,
+        pinned=now.pinned,
+        kept=now.kept,
         criteria=now.criteria,
         agreed=now.agreed,
     )

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, Literal, get_args
 
 from marathon.core.budgets import Usage
+from marathon.core.courses.workflow import Workflow
 from marathon.core.criteria import Criterion
 from marathon.core.error_kind import Kind
 
@@ -26,6 +27,8 @@ Reason = Literal[
     "invalid",  # STATE.json could not be read twice in a row
     "limit",  # what the human allowed is used up
     "workflow",  # the definition changed under the task
+    "definition",  # the project's workflow, which no one has agreed to yet
+    "redefined",  # the workflow's file was changed, and the task keeps the one it has until a human agrees
     "checks",  # commands that no one has agreed to yet, or criteria that were removed
     "session",  # the human asked to look after every session
     "clarify",  # only in journals of an older version: the instructions said too little
@@ -243,6 +246,19 @@ class OversightSet(_Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DefinitionFound(_Record):
+    """The workflow with all it refers to, as its files say now. The task keeps the last one that was agreed to."""
+
+    type: Literal["definition_found"] = "definition_found"
+    workflow: str
+    definitions: dict[str, Workflow]
+    sources: dict[str, str] = field(default_factory=dict)  # built-in, user or project, by key
+    digest: str = ""
+    agreed: bool = True
+    shown: str = ""  # what there is to agree to
+
+
+@dataclass(frozen=True, kw_only=True)
 class CriteriaFound(_Record):
     """What has to be true in the end, as the task's files say now."""
 
@@ -317,6 +333,7 @@ Record = (
     | RestartBegun
     | RunStarted
     | OversightSet
+    | DefinitionFound
     | CriteriaFound
     | Checked
     | LimitSet

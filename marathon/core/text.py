@@ -56,6 +56,14 @@ def amount(tokens: int) -> str:
     return f"{tokens / 1000:.1f}k" if tokens < 1_000_000 else f"{tokens / 1_000_000:.1f}M"
 
 
+def size(count: int) -> str:
+    """A number of bytes as 950 bytes, 1.0 MB or 42.9 GB."""
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
+        if count >= factor:
+            return f"{count / factor:.1f} {unit}"
+    return f"{count} bytes"
+
+
 def says_complete(message: str) -> bool:
     """Whether an agent's last message has the mark of completion on a line of its own."""
     return any(line.strip() == COMPLETE_MARK for line in message.splitlines())

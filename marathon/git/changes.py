@@ -11,6 +11,14 @@ from pathlib import Path
 
 from marathon.store.files import read_regular
 
+# Our own git writes nothing, asks no one and never fetches: a partial clone may name a program that sends objects.
+QUIET_GIT = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "none",
+}
+_PATIENCE = 5.0  # seconds; a .gitignore may be a pipe that no one writes
 _CLOCK_GRAIN = 0.02  # file times come from a coarser clock than ours
 _MOST_LOOKED_AT = 20_000
 _MOST_FILES = 200
@@ -66,9 +74,9 @@ def _git(folder: Path, *args: str) -> bytes:
         ["git", "-C", folder, *args],
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=20,
+        timeout=_PATIENCE,
         check=True,
-        env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
+        env={**os.environ, **QUIET_GIT},
     )
     return done.stdout
 

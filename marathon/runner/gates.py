@@ -14,7 +14,7 @@ from marathon.core.gates import POLICIES, WAITS_FOR_HUMAN, Offer, is_auto_approv
 from marathon.core.records import Answer, Cancelled, Choice, Gate, OversightSet, Remark
 from marathon.core.text import one_line, steps_line
 from marathon.errors import MarathonError
-from marathon.runner import verify
+from marathon.runner import definition, verify
 from marathon.runner.session import update_state
 from marathon.store.events import has_output
 from marathon.store.inbox import Message
@@ -97,9 +97,11 @@ def _record(marathon: Marathon, gate: Gate, answer: Answer) -> None:
     """The answer goes into the journal with the human's words, and only then into human.md."""
     life, stamp = marathon.life, marathon.clock().strftime("%Y-%m-%d %H:%M:%S")
     heading = f"{gate.phase} phase · run {life.run}, iteration {life.iteration} · {stamp} UTC"
-    shown = life.criteria.digest if life.criteria else ""
-    if POLICIES[gate.reason].agreement and answer.choice == "continue" and gate.digest == shown:
+    agreement = POLICIES[gate.reason].agreement if answer.choice == "continue" else ""
+    if agreement == "criteria" and gate.digest == (life.criteria.digest if life.criteria else ""):
         verify.agree(marathon)
+    if agreement == "definition" and life.definition and gate.digest == life.definition.digest:
+        definition.remember(marathon, life.definition)
     try:
         marathon.record(replace(answer, heading=heading))
     except MarathonError:
@@ -149,7 +151,7 @@ def _as_answer(message: Message) -> Answer | None:
 def _view(marathon: Marathon, gate: Gate) -> GateView:
     life, task, where, policy = marathon.life, marathon.task, marathon.where, POLICIES[gate.reason]
     output = where.phase.output if where.phase else None
-    document = task.asks_in if policy.agreement else output
+    document = task.asks_in if policy.agreement == "criteria" else output
     before = task.runs.round_path(life.run, gate.phase, where.round - 2)
     return GateView(
         gate=gate,

@@ -13,7 +13,7 @@ from marathon.core.records import Finished, Gate
 from marathon.core.steps import Finish, Halt, Note, RunSession, Verify, Wait
 from marathon.core.text import duration, steps_line
 from marathon.process.signals import Interrupted
-from marathon.runner import gates, verify
+from marathon.runner import definition, gates, verify
 from marathon.runner.session import observe, run_session, update_state
 from marathon.runner.waiting import wait
 from marathon.store.agent_channel import channel_of
@@ -41,6 +41,7 @@ def run(marathon: Marathon) -> int:
 def _run(marathon: Marathon) -> int:
     _recover(marathon)
     while not marathon.stops.asked():
+        definition.recheck(marathon)
         verify.recheck(marathon)
         match next_step(marathon.life, marathon.course, marathon.options.limits):
             case RunSession() as step:

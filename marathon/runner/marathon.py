@@ -22,7 +22,7 @@ from marathon.core.records import Oversight, Record
 from marathon.core.steps import Now
 from marathon.process.clock import moment
 from marathon.process.signals import Signals
-from marathon.runner import gates, opening, verify
+from marathon.runner import definition, gates, opening, verify
 from marathon.runner.journal import Journal
 from marathon.runner.stops import Stops
 from marathon.store.agent_channel import AgentChannel, sweep
@@ -70,7 +70,7 @@ class Marathon:
     project: Path
     agent: Agent
     surface: GateSurface
-    course: Course
+    unpinned: Course
     store: Store
     journal: Journal
     lease: Lease
@@ -84,6 +84,8 @@ class Marathon:
     environ: Mapping[str, str]
     clock: Callable[[], datetime]
     now: Callable[[], Now]
+    workflows: definition.Source | None = None
+    workflows_mark: object = None  # what the workflows' files looked like when they were last read
     rechecked: tuple[object, ...] = ()  # what the criteria's files looked like when they were last read
 
     @property
@@ -97,6 +99,11 @@ class Marathon:
     @property
     def life(self) -> Life:
         return self.journal.life
+
+    @property
+    def course(self) -> Course:
+        """By the definition that the task keeps."""
+        return self.unpinned.pinned(self.life)
 
     @property
     def where(self) -> Where:
@@ -136,6 +143,7 @@ def open(
     states: Path,
     trusted: Path,
     codes: Path,
+    workflows: definition.Source | None = None,
     environ: Mapping[str, str] = os.environ,
     clock: Callable[[], datetime] = utc_now,
     now: Callable[[], Now] = moment,
@@ -162,7 +170,7 @@ def open(
             project=project,
             agent=agent,
             surface=surface,
-            course=course,
+            unpinned=course,
             store=store,
             journal=journal,
             lease=lease,
@@ -173,13 +181,16 @@ def open(
             stops=Stops(options.task, store, runner, emit),
             trusted=Trusted(trusted),
             codes=GateCodes(codes),
+            workflows=workflows,
             environ=environ,
             clock=clock,
             now=now,
         )
         opening.bring_up_to_date(marathon)
+        definition.recheck(marathon)
         verify.recheck(marathon)
         if options.trust:
+            definition.agree(marathon)
             verify.agree(marathon)
         gates.take_waiting_answer(marathon)  # first, because a go-ahead and its words count before a restart
         opening.restart(marathon)

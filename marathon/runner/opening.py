@@ -35,15 +35,22 @@ def take(store: Store, options: RunOptions, runner: str, project: Path, emit: Si
     try:
         lease = store.lease(options.shown, runner, options.resume, project)
     except Held as held:
-        if held.holder is None or look(held.holder.pid) is not None or not _end_strays(held.holder.runner, emit):
+        if (
+            held.holder is None
+            or look(held.holder.pid) is not None
+            or not _end_strays(held.holder.runner, options.task, emit)
+        ):
             raise
         return store.lease(options.shown, runner, options.resume, project)
-    _end_strays(lease.previous_runner, emit)
+    _end_strays(lease.previous_runner, options.task, emit)
     return lease
 
 
-def _end_strays(runner: str, emit: Sink) -> bool:
+def _end_strays(runner: str, task: Task, emit: Sink) -> bool:
+    """Only what was started for this task: no file can make us end the processes of another marathon."""
     strays = find_by_environ("MARATHON_RUNNER_ID", runner) if runner else []
+    ours = set(find_by_environ("MARATHON_TASK_DIR", str(task.folder))) if strays else set()
+    strays = [stray for stray in strays if stray in ours]
     for stray in strays:
         named = one_line(command_of(stray), 80)
         emit(Notice(f"Ending pid {stray.pid} ({named}), left by an earlier runner.", "warning"))

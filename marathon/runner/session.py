@@ -94,6 +94,7 @@ def run_session(marathon: Marathon, step: RunSession) -> None:
     finally:
         if not task.exists():  # whatever else went wrong, this is why
             raise TaskInvalid(f"{marathon.shown} was removed while the marathon ran. The agent was stopped.")
+    task.refuse_links()
     channel = marathon.channel.read()
     asks = _wait_asked(channel.get("waitSeconds"), channel.get("waitReason")) or channel.get("feedbackQuestion")
     if outcome.ending == "ended" and not asks and task.state_mark() == state_before:

@@ -34,7 +34,7 @@ class Stops:
             if message.kind != "stop":
                 continue
             self._store.remove(message.id)
-            if message.to == self._runner:
+            if message.to in (self._runner, ""):  # empty where the runner's note was changed
                 self._emit(Notice("Stopping, as asked." if message.now else "Stopping after this session, as asked."))
                 self._after_session = True
                 self._now = self._now or message.now

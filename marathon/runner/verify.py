@@ -66,6 +66,7 @@ def verify(marathon: Marathon, step: Verify) -> None:
         inherit=(marathon.lease.fd,),
     )
     results = checks.run(criteria, verdicts_in(task))
+    task.refuse_links()
     if results is None:
         return
     status = {result.name: result.met for result in results}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from marathon.core.courses.workflow import Workflow, WorkflowInvalid, parse_workflow, validate
+from marathon.store.files import read_regular
 from marathon.store.places import config_folder
 
 BUILT_IN = Path(__file__).parent.parent / "workflows"
@@ -20,18 +23,18 @@ class Library(NamedTuple):
     workflows: dict[str, Workflow]
     refused: dict[str, str]
     sources: dict[str, str]
+    without_project: dict[str, Workflow] = {}  # noqa: RUF012 - a tuple's default; what the project's files replace
 
 
 def load_workflows(project: Path) -> Library:
     found: dict[str, Workflow] = {}
     refused: dict[str, str] = {}
     sources: dict[str, str] = {}
-    places = {
-        "built-in": BUILT_IN,
-        "user": config_folder() / "workflows",
-        "project": project / ".marathon" / "workflows",
-    }
+    without_project: dict[str, Workflow] = {}
+    places = {"built-in": BUILT_IN, **_changeable(project)}
     for source, folder in places.items():
+        if source == "project":
+            without_project, _ = validate(found, refused)
         for file in sorted(folder.glob("*/workflow.toml")):
             key = file.parent.name
             sources[key] = source
@@ -42,7 +45,22 @@ def load_workflows(project: Path) -> Library:
             except WorkflowInvalid as error:
                 refused[key] = f"{file}: {error}"
     good, bad = validate(found, refused)
-    return Library(good, bad, sources)
+    return Library(good, bad, sources, without_project)
+
+
+def workflows_mark(project: Path) -> object:
+    """Changes whenever a workflow of the user or the project is written, added or removed."""
+    paths = [path for folder in _changeable(project).values() for path in sorted(folder.rglob("*"))]
+    found = []
+    for path in paths:
+        with contextlib.suppress(OSError):  # gone just now
+            facts = path.lstat()
+            found.append((str(path), facts.st_ino, facts.st_size, facts.st_ctime_ns))
+    return found
+
+
+def _changeable(project: Path) -> dict[str, Path]:
+    return {"user": config_folder() / "workflows", "project": project / ".marathon" / "workflows"}
 
 
 def _read(file: Path, folder: Path) -> dict[str, Any]:
@@ -50,9 +68,7 @@ def _read(file: Path, folder: Path) -> dict[str, Any]:
     if not _lies_in(file, folder):
         raise WorkflowInvalid("it is a link out of the workflows folder")
     try:
-        if file.stat().st_size > MAX_BYTES:
-            raise WorkflowInvalid("it is too large")
-        raw = tomllib.loads(file.read_text(encoding="utf-8"))
+        raw = tomllib.loads(_text(file))
     except (OSError, ValueError, RecursionError) as error:
         raise WorkflowInvalid(str(error).splitlines()[0][:200]) from error
     for phase in raw["phases"] if isinstance(raw.get("phases"), list) else ():
@@ -65,9 +81,20 @@ def _brief(name: str, folder: Path) -> str:
     if "\0" in name or not _lies_in(folder / name, folder):
         raise WorkflowInvalid(f"brief_file {name!r} lies outside of the workflow's folder")
     try:
-        return (folder / name).read_text(encoding="utf-8")
+        return _text(folder / name)
+    except WorkflowInvalid as error:
+        raise WorkflowInvalid(f"brief_file {name!r}: {error}") from error
     except (OSError, ValueError) as error:
         raise WorkflowInvalid(f"brief_file {name!r} cannot be read") from error
+
+
+def _text(file: Path) -> str:
+    data = read_regular(os.path.realpath(file), MAX_BYTES)
+    if data is None:
+        raise FileNotFoundError(errno.ENOENT, "it is not there", str(file))
+    if len(data) > MAX_BYTES:
+        raise WorkflowInvalid("it is too large")
+    return data.decode()
 
 
 def _lies_in(file: Path, folder: Path) -> bool:

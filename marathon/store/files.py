@@ -5,17 +5,20 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shlex
 import stat
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
-from marathon.errors import DiskFailed
+from marathon.core.text import size
+from marathon.errors import DiskFailed, TaskInvalid
 
 PRIVATE_FILE = 0o600
 PRIVATE_DIR = 0o700
 SHARED_FILE = 0o644
 _PASSING = (errno.EIO, errno.EACCES, errno.ESTALE, errno.EAGAIN, errno.ETIMEDOUT)  # may be over in a moment
+LARGEST_DOCUMENT = 16_000_000  # bytes that are held in memory at most
 
 
 @contextlib.contextmanager
@@ -133,6 +136,23 @@ def read_patiently(path: Path, limit: int) -> bytes | None:
     passing = retry_if_exception(lambda error: isinstance(error, OSError) and error.errno in _PASSING)
     again = Retrying(retry=passing, reraise=True, stop=stop_after_delay(2), wait=wait_exponential(0.05, max=0.5))
     return again(read_regular, path, limit)
+
+
+def beginning_of(path: Path, limit: int = LARGEST_DOCUMENT) -> bytes:
+    """A document as far as it can be held in memory. Its last line says where it was cut."""
+    with path.open("rb") as file:
+        data = file.read(limit + 1)
+        if len(data) <= limit:
+            return data
+        whole = size(os.fstat(file.fileno()).st_size)
+    return data[:limit] + f"\n[Cut here by pi-marathon. The document has {whole}.]\n".encode()
+
+
+def refuse_link(path: Path) -> None:
+    """What is ours is never a link. An agent that makes one leads us out of the task directory."""
+    if path.is_symlink():
+        look = "Nothing was written behind it. Look where it leads, then remove it:"
+        raise TaskInvalid(f"{path} is a link. {look} rm {shlex.quote(str(path))}")
 
 
 def mark_of(path: Path | str) -> str | None:

@@ -13,10 +13,12 @@ from typing import Any, Literal
 from pydantic import StrictBool
 from pydantic_core import from_json
 
+from marathon.core.text import size
 from marathon.core.validation import read
-from marathon.store.files import make_private_directory, read_regular, write_atomic
+from marathon.errors import WrongUsage
+from marathon.store.files import make_private_directory, read_regular, refuse_link, write_atomic
 
-MAX_BYTES = 4 * 1024 * 1024
+MAX_BYTES = 8_000_000
 Kind = Literal["steer", "verdict", "stop"]
 
 
@@ -41,13 +43,20 @@ class Inbox:
 
     def put(self, kind: Kind, **fields: Any) -> str:
         """Store a message durably and return its id. Ids sort in the order of sending."""
+        for ours in (self.folder.parent, self.folder):
+            refuse_link(ours)
         make_private_directory(self.folder)
         message = Message(f"{time.time_ns():020d}-{secrets.token_hex(4)}.json", kind, **fields)
-        write_atomic(self.folder / message.id, json.dumps(asdict(message)).encode())
+        data = json.dumps(asdict(message), ensure_ascii=False).encode("utf-8", "replace")
+        if len(data) > MAX_BYTES:
+            raise WrongUsage(f"The message has {size(len(data))}. At most {size(MAX_BYTES)} can be sent.")
+        write_atomic(self.folder / message.id, data)
         return message.id
 
     def messages(self) -> list[Message]:
         """All messages, the oldest first. Files that are not messages are left alone."""
+        if self.folder.is_symlink():
+            return []
         try:
             names = sorted(name for name in os.listdir(self.folder) if name.endswith(".json") and name[0] != ".")
         except FileNotFoundError:

@@ -17,6 +17,7 @@ from marathon.core.text import duration, one_line
 from marathon.core.validation import read
 from marathon.errors import TaskBusy, TaskInvalid
 from marathon.store.files import PRIVATE_FILE, disk_errors, opened, write_all
+from marathon.store.seal import is_sealed, seal
 
 _LOOK = os.O_RDONLY | os.O_NOFOLLOW
 
@@ -34,6 +35,8 @@ class Holder:
     task: str = ""
 
     def __str__(self) -> str:
+        if not self.pid:
+            return "its note was changed, so its pid is not known"
         age = duration(min(max(0.0, time.time() - self.since), 1e9))
         return f"pid {self.pid} on {one_line(self.host, 60)}, for {age}"
 
@@ -57,16 +60,16 @@ class TaskLock:
         try:
             _lock_now(self.fd)
         except OSError as error:
-            holder = _note(self.fd)
+            holder = _note(self.fd, path)
             os.close(self.fd)
             if isinstance(error, BlockingIOError | PermissionError):
                 raise Held(task, holder) from error
             advice = "Move the task to a local disk."
             raise TaskInvalid(f"{path}: this file system has no locks ({error.strerror}). {advice}") from error
-        self.before = _note(self.fd)
+        self.before = _note(self.fd, path)
         folder = str(path.resolve().parents[1])
-        us = Holder(os.getpid(), socket.gethostname(), runner, time.time(), resume, str(project), folder)
-        note = json.dumps(asdict(us)).encode()
+        us = asdict(Holder(os.getpid(), socket.gethostname(), runner, time.time(), resume, str(project), folder))
+        note = json.dumps({**us, "seal": seal(path, us)}).encode()
         with disk_errors("write", path):
             # One write covers all of the old note, so a runner that is killed here leaves a note that can be read.
             write_all(self.fd, note.ljust(os.fstat(self.fd).st_size))
@@ -104,19 +107,22 @@ def holder_of(path: Path) -> Holder | None:
         try:
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError:
-            return _note(fd) or Holder(0, "?", "", time.time())
+            return _note(fd, path) or Holder(0, "?", "", time.time())
     return None
 
 
 def last_holder(path: Path) -> Holder | None:
     """The runner that holds or last held the lock."""
     with contextlib.suppress(OSError), opened(path, _LOOK) as fd:
-        return _note(fd)
+        return _note(fd, path)
     return None
 
 
-def _note(fd: int) -> Holder | None:
+def _note(fd: int, path: Path) -> Holder | None:
+    """Only what a runner of this task wrote. An agent can write this file, and a human may be told to type it."""
     try:
-        return read(Holder, from_json(os.pread(fd, 1 << 20, 0), allow_inf_nan=False))
-    except (ValueError, OSError):
+        facts = from_json(os.pread(fd, 1 << 20, 0), allow_inf_nan=False)
+        mark = facts.pop("seal", "")
+        return read(Holder, facts) if is_sealed(path, facts, mark) else None
+    except (ValueError, OSError, AttributeError, TypeError):
         return None

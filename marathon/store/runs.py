@@ -8,7 +8,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from marathon.store.files import disk_errors, make_private_directory, read_regular, write_atomic
+from marathon.store.files import (
+    LARGEST_DOCUMENT,
+    beginning_of,
+    disk_errors,
+    make_private_directory,
+    read_regular,
+    refuse_link,
+    write_atomic,
+)
+from marathon.store.seal import is_sealed, seal
 
 
 class Runs:
@@ -71,14 +80,17 @@ class Runs:
 
     def write_summary(self, facts: dict[str, Any]) -> None:
         """What `status` and `list` tell of a task at rest. The journal's size says for which journal this is true."""
-        facts = {**facts, "journal": self._journal_size()}
+        refuse_link(self._own)
+        facts = json.loads(json.dumps({**facts, "journal": self._journal_size()}))  # as a reader will find it
+        facts["seal"] = seal(self._own, facts)
         write_atomic(self._own / "summary.json", json.dumps(facts).encode(), durable=False)
 
     def summary(self) -> dict[str, Any] | None:
-        """The summary, unless the journal has grown since or a message has come."""
+        """The summary, unless the journal has grown since, a message has come, or someone else wrote it."""
         try:
-            facts: dict[str, Any] = json.loads((self._own / "summary.json").read_bytes())
-            current = facts.pop("journal") == self._journal_size()
+            facts: dict[str, Any] = json.loads(read_regular(self._own / "summary.json", LARGEST_DOCUMENT) or b"")
+            ours = is_sealed(self._own, facts, facts.pop("seal"))
+            current = facts.pop("journal") == self._journal_size() and ours
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return None
         inbox = self._own / "inbox"
@@ -91,7 +103,7 @@ class Runs:
         target = self.round_path(run, phase, number)
         make_private_directory(target.parent)
         with disk_errors("copy", target):
-            write_atomic(target, output.read_bytes(), durable=False)
+            write_atomic(target, beginning_of(output), durable=False)
 
     def round_path(self, run: int, phase: str, number: int) -> Path:
         return self.folder(run) / "rounds" / f"{phase}-{number}.md"

@@ -13,8 +13,10 @@ from marathon.core.human_note import TITLE, HumanNote
 from marathon.core.records import HumanMark
 from marathon.core.sections import boxes
 from marathon.core.state import StateInvalid
+from marathon.core.text import size
 from marathon.errors import TaskInvalid
 from marathon.store.files import (
+    LARGEST_DOCUMENT,
     SHARED_FILE,
     append_durable,
     disk_errors,
@@ -22,6 +24,7 @@ from marathon.store.files import (
     mark_of,
     read_patiently,
     read_regular,
+    refuse_link,
     sync_directory,
     unused_name,
     write_atomic,
@@ -40,7 +43,7 @@ STATE = "STATE.json"
 HUMAN = "human.md"
 OWN = ".marathon"
 SET_ASIDE = f"{STATE}.invalid-"
-LONGEST_TEXT = 1024 * 1024
+LONGEST_TEXT = 1_000_000
 _OURS = (f"{STATE}.", f".{STATE}.", ".nfs")  # set aside, being written, and on NFS: replaced but still held
 _STAMP = "%Y%m%d-%H%M%S"
 
@@ -79,6 +82,7 @@ class Task:
         for folder, shown in ((task.folder, path), (task.own, path / OWN)):
             if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
                 raise TaskInvalid(f"{shown} cannot be written. Check its permissions: ls -ld {shown}")
+        task.refuse_links()
         return task
 
     @classmethod
@@ -93,9 +97,17 @@ class Task:
 
     def prepare(self) -> None:
         """Make the runner's own folder and keep it out of git."""
+        refuse_link(self.own)
         make_private_directory(self.own)
         if not (self.own / ".gitignore").exists():
             write_atomic(self.own / ".gitignore", b"*\n")
+
+    def refuse_links(self) -> None:
+        """The runner keeps no links in its folder. Whatever ran in the project may have put one there."""
+        refuse_link(self.own)
+        for folder, folders, names in os.walk(self.own):
+            for name in (*folders, *names):
+                refuse_link(Path(folder, name))
 
     def exists(self) -> bool:
         return self.folder.is_dir()
@@ -206,7 +218,10 @@ class Task:
 
     def human_text(self) -> bytes:
         with disk_errors("read", self._human):
-            return read_regular(self._human) or b""
+            data = read_regular(self._human, LARGEST_DOCUMENT) or b""
+        if len(data) > LARGEST_DOCUMENT:
+            raise _too_large(self._human, self._human, LARGEST_DOCUMENT)
+        return data
 
     def new_from_human(self, delivered: HumanMark) -> tuple[str, HumanMark]:
         """What human.md holds beyond what was delivered, and the mark for all of human.md."""
@@ -261,12 +276,19 @@ def _check_instructions(path: Path, shown: Path) -> None:
         raise TaskInvalid(f"{shown} has no {INSTRUCTIONS}. {advice}")
     if not path.is_file():
         raise TaskInvalid(f"{shown / INSTRUCTIONS} is not a file. {advice}")
+    if path.stat().st_size > LONGEST_TEXT:
+        raise _too_large(path, shown / INSTRUCTIONS, LONGEST_TEXT)
     try:
         text = path.read_bytes()
     except OSError as error:
         raise TaskInvalid(f"{shown / INSTRUCTIONS} cannot be read: {error.strerror}. {advice}") from error
     if not text.strip():
         raise TaskInvalid(f"{shown / INSTRUCTIONS} is empty. {advice}")
+
+
+def _too_large(path: Path, shown: Path, limit: int) -> TaskInvalid:
+    found = size(path.stat().st_size)
+    return TaskInvalid(f"{shown} has {found}. pi-marathon reads at most {size(limit)} of it. Shorten the file.")
 
 
 def _leads_out(folder: Path, path: Path) -> bool:

@@ -18,12 +18,14 @@ from marathon.core.records import Answer
 from marathon.core.text import clean
 from marathon.process.keys import Keys
 from marathon.process.signals import Interrupted, Signals
+from marathon.store.files import beginning_of
 from marathon.surfaces.base import Elsewhere, GateView
 from marathon.surfaces.gate_text import EMPTY_ANSWER, RULE, describe, fitted, offer_line
 from marathon.surfaces.text_prompt import ask_text
 
 TYPING_GAP = 0.5  # seconds between two keys of a sentence
 READ_AGAIN = 0.5
+LONGEST_SHOWN = 1_000_000  # bytes of a document
 CANCEL = "Press c again to cancel this run for good. Any other key keeps the run."
 LATE_ENTER = "Ignored that Enter because other keys came just before it. Press Enter again to continue."
 
@@ -151,13 +153,17 @@ def show_document(path: Path) -> None:
     os.environ.setdefault("LESS", "-RFX")  # show colors, and end at once if everything fits on the screen
     console = Console(highlight=False)
     with console.pager(styles=True):
-        console.print(Markdown(clean(path.read_text(encoding="utf-8", errors="replace"))))
+        console.print(Markdown(_shown(path)))
+
+
+def _shown(path: Path) -> str:
+    return clean(beginning_of(path, LONGEST_SHOWN).decode("utf-8", "replace"))
 
 
 def show_diff(before: Path, after: Path) -> None:
     import difflib
 
-    old, new = (clean(path.read_text(encoding="utf-8", errors="replace")).splitlines() for path in (before, after))
+    old, new = (_shown(path).splitlines() for path in (before, after))
     lines = list(difflib.unified_diff(old, new, "last round", after.name, lineterm=""))
     print("\n".join(lines) or "Nothing changed since the last round.", flush=True)
 

@@ -376,7 +376,7 @@ def test_a_restart_begins_again_after_the_end_or_a_cancel() -> None:
 # Gates
 
 
-WAITS_FOR_ITS_CAUSE = ("limit", "checks", "clarify")
+WAITS_FOR_ITS_CAUSE = ("limit", "checks", "clarify", "definition", "redefined")
 
 
 @pytest.mark.parametrize("reason", [reason for reason in get_args(Reason) if reason not in WAITS_FOR_ITS_CAUSE])
@@ -507,6 +507,8 @@ AUTO_APPROVED = {
     ("workflow", "again"): False,
     ("clarify", "again"): False,
     ("checks", "again"): False,
+    ("definition", "again"): False,
+    ("redefined", "again"): False,
     ("session", "again"): True,
 }
 

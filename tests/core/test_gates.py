@@ -48,6 +48,8 @@ KEYS: dict[Reason, str] = {
     "invalid": "enter f r 1 o c q",
     "limit": "enter f r 1 o c q",
     "workflow": "1 2 3 o c q",
+    "definition": "enter o c q",
+    "redefined": "enter r o c q",
     "checks": "enter r o c q",
     "session": "enter f r 1 o c q",
     "clarify": "enter f r 1 o c q",
@@ -121,20 +123,23 @@ ANSWERS = [
 def takes(reason: Reason, choice: str, phase: str | None, text: str, can_loop: bool) -> bool:
     """The contract in its own words, apart from the table of policies."""
     at = "plan"
+    about_workflow = reason in ("definition", "redefined")
     match choice:
         case "answer":
             return reason == "question"
         case "continue":
             if reason in ("question", "workflow"):
                 return False
-            return not text if reason == "checks" else True
+            return not text if reason == "checks" or about_workflow else True
         case "loop":
-            return can_loop and bool(text) and reason not in ("question", "checks")
+            return can_loop and bool(text) and reason not in ("question", "checks") and not about_workflow
         case "cancel":
             return not text
         case "redo":
             if reason == "question":
                 return False
+            if about_workflow:
+                return (reason, phase, text) == ("redefined", at, "")
             if reason in ("skipped", "paused", "workflow"):
                 return phase in PHASES
             known = (at,) if reason == "checks" else ("research", at)
@@ -182,11 +187,12 @@ def test_a_command_can_be_pasted_whatever_the_task_is_called() -> None:
 
 @pytest.mark.parametrize("reason", REASONS)
 def test_only_a_yes_lets_a_sessions_end_be_judged_again(reason: Reason) -> None:
-    again = {"limit": True, "checks": True, "session": True, "blocked": True}.get(reason, False)
+    about_workflow = reason in ("definition", "redefined")
+    again = about_workflow or reason in ("limit", "checks", "session", "blocked")
     records = [*after("implement", left("running/implement")), gate(reason, "implement", onward="again")]
     assert (fold([*records, verdict()]).ended is not None) is again
     assert (fold([*records, verdict()]).answered is None) is again
-    assert fold([*records, verdict("redo", phase="plan", text="why")]).answered is not None
+    assert (fold([*records, verdict("redo", phase="plan", text="why")]).answered is None) is about_workflow
 
 
 def test_what_a_workflow_allows_is_what_its_gate_offers() -> None:

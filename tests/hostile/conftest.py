@@ -1,4 +1,4 @@
-"""Fixtures of this room."""
+"""Fixtures of the hostile room: quick commands, and a folder that is none of the agent's business."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fixtures import in_background, typed
-from tests.support.world import World
-
-__all__ = ["in_background", "typed"]
+from tests.runner.conftest import forks as forks
+from tests.runner.conftest import world as world
+from tests.support.fixtures import in_background as in_background
+from tests.support.fixtures import typed as typed
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path / "world")
+def outside(tmp_path: Path) -> Path:
+    folder = tmp_path / "outside"
+    folder.mkdir()
+    return folder

@@ -34,7 +34,9 @@ def approve(shown: Path, message: str | None, token: str | None, code: str | Non
     """Answer the open gate of DIR: continue."""
     known, gate = _open_gate(shown, "approve", token, code)
     said = f"Approved: {gate.phase}." if gate.onward == "next" else f"Noted: {gate.phase} may continue."
-    said = "Agreed to exactly these." if POLICIES[gate.reason].agreement else said
+    said = {"criteria": "Agreed to exactly these.", "definition": "Agreed to exactly this workflow."}.get(
+        POLICIES[gate.reason].agreement, said
+    )
     _send(known, gate, said, "continue", text="" if message is None else message_text(message))
 
 
@@ -53,8 +55,8 @@ def redo(shown: Path, phase: str | None, loop_: bool, message: str | None, token
         _send(known, gate, "The workflow starts again from its first phase.", "loop", text=text)
     else:
         target = phase or gate.phase
-        refused = POLICIES[gate.reason].agreement
-        said = "Refused: one session may fix it." if refused else f"{target} will be done again."
+        refused = {"criteria": "Refused: one session may fix it.", "definition": "The task keeps its workflow."}
+        said = refused.get(POLICIES[gate.reason].agreement, f"{target} will be done again.")
         _send(known, gate, said, "redo", text=text, phase=target)
 
 

@@ -46,6 +46,10 @@ class Course(ABC):
         """What follows from the human's answer to a gate (`life.answered`)."""
         return self.session(life, life.guidance)
 
+    def pinned(self, life: Life) -> Course:
+        """This course by the definition that the task keeps, whatever the files say now."""
+        return self
+
     def misfit(self, life: Life) -> Step | None:
         """What to do where the journal and the course's definition no longer fit."""
         return None

@@ -56,6 +56,12 @@ class Phases(Course):
         self.definitions = definitions
         self.workflow = workflow  # for a new task
 
+    def pinned(self, life: Life) -> Phases:
+        return Phases(life.pinned.definitions, self.workflow) if life.pinned else self
+
+    def workflow_of(self, life: Life) -> str:
+        return _place(life).workflow
+
     # What the journal says
 
     def begin(self) -> Begun:
@@ -149,7 +155,7 @@ class Phases(Course):
         (gate, answer), phase = life.answered, self._current(life)
         if gate.phase != phase.id:
             return RunSession(phase, life.guidance)
-        if POLICIES[gate.reason].agreement and answer.choice == "redo":
+        if POLICIES[gate.reason].agreement == "criteria" and answer.choice == "redo":
             refused = f"The human does not agree to the success criteria as they are now. {REFUSED}"
             return RunSession(phase, (*life.guidance, refused, gate.message))
         try:
@@ -233,7 +239,7 @@ class Phases(Course):
         if isinstance(onward, RunSession):
             assert life.checked
             return _unmet(life, life.checked, onward, limits)
-        if phase.gate or phase.id in _place(life).gates:
+        if phase.gate or (not life.pinned and phase.id in _place(life).gates):
             return _review(life, ended, phase, limits)
         return onward
 
