@@ -17,12 +17,12 @@ from marathon.core.validation import read
 from marathon.store.files import make_private_directory, read_regular, write_atomic
 
 MAX_BYTES = 4 * 1024 * 1024
-Kind = Literal["steer", "verdict", "stop"]
+Kind = Literal["steer", "verdict", "stop", "cancel"]
 
 
 @dataclass(frozen=True)
 class Message:
-    """One message. `to` is the gate's token (verdict) or the runner's id (stop)."""
+    """One message. `to` is the gate's token (verdict), the runner's id (stop) or the number of the run (cancel)."""
 
     id: str
     kind: Kind

@@ -1,18 +1,23 @@
-"""Commands that talk to a marathon from another shell: approve, redo, answer, cancel, steer, stop."""
+"""Commands that talk to a marathon from another shell: approve, redo, answer, accept, cancel, steer, stop."""
 
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 import click
 
 from marathon.cli.arguments import DIRECTORY, message_text
-from marathon.cli.status_query import Known, read_task, resume_command
+from marathon.cli.status_query import Known, condition_of, read_task, resume_command
 from marathon.core.gates import POLICIES, refusal
 from marathon.core.records import Answer, Choice, Gate
+from marathon.core.text import one_line
 from marathon.errors import WrongUsage
 from marathon.process.terminal import interactive
+from marathon.runner.cancel import cancel_at_rest
+from marathon.runner.marathon import utc_now
+from marathon.store.file_store import FileStore
 from marathon.store.lock import holder_of
 from marathon.store.task import Task
 from marathon.surfaces.gate_text import EMPTY_ANSWER, with_option
@@ -67,15 +72,51 @@ def answer(shown: Path, text: str, token: str | None) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @GATE
 def cancel(shown: Path, yes: bool, token: str | None) -> None:
-    """End the run at the open gate of DIR for good. Nothing is removed; a restart with -h begins a new run."""
-    known, gate = _open_gate(shown, "cancel", token)
-    if not yes:
-        if not interactive():
-            raise WrongUsage(f"Cancelling needs a yes: pi-marathon cancel {shown} --yes")
-        if not click.confirm(f"End this run of {shown} for good?"):
-            click.echo("Nothing was changed.")
-            return
-    _send(known, gate, "Cancelled.", "cancel")
+    """End the run of DIR for good, also in the middle of a session. A restart with -h begins a new run."""
+    if token is not None:
+        _open_gate(shown, "cancel", token)
+    task = Task.look(shown)
+    refuse_inside_a_session(task, "cancel")
+    known = read_task(shown, Path.cwd())
+    resume = resume_command(task, shown, Path.cwd())
+    if not known.life.begun or known.life.finished or known.life.cancelled:
+        why = condition_of(known.life, running=False)
+        raise WrongUsage(f"There is no run of {shown} to cancel, because it is {why}. Nothing was changed.")
+    if not yes and not _confirmed(f"End this run of {shown} for good?", f"pi-marathon cancel {shown} --yes"):
+        return
+    holder = holder_of(task.lock_path)
+    if holder:
+        task.inbox.put("cancel", to=str(known.life.run))
+        click.echo(f"Asked the runner ({holder}) to stop now and to cancel this run.")
+        return
+    cancel_at_rest(FileStore(task, utc_now), known.course, task, shown, utc_now)
+    again = with_option(resume, '-h "what to do"')
+    click.echo(f"Cancelled. To start again: {again}")
+
+
+@click.command("accept")
+@DIRECTORY
+@click.option("-m", "--message", required=True, help="Why it is good enough; added to human.md.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@GATE
+def accept(shown: Path, message: str, yes: bool, token: str | None) -> None:
+    """End the task of DIR although not every criterion is met. The record says that you accepted it."""
+    text = message_text(message)
+    known, gate = _open_gate(shown, "accept", token)
+    _check_offered(known, Answer(choice="accept", text=text))
+    unmet = ", ".join(one_line(name, 80) for name in gate.about)
+    again = f"pi-marathon accept {shown} --yes -m {shlex.quote(text)}"
+    if yes or _confirmed(f"Accept {shown}, although this is not met: {unmet}?", again):
+        _send(known, gate, "Accepted.", "accept", text=text)
+
+
+def _confirmed(question: str, with_yes: str) -> bool:
+    if not interactive():
+        raise WrongUsage(f"This needs a yes: {with_yes}")
+    if click.confirm(question):
+        return True
+    click.echo("Nothing was changed.")
+    return False
 
 
 @click.command("steer")
@@ -131,17 +172,18 @@ def _open_gate(shown: Path, command: str, token: str | None) -> tuple[Known, Gat
     return known, gate
 
 
-def _send(known: Known, gate: Gate, said: str, choice: Choice, *, text: str = "", phase: str | None = None) -> None:
-    """Store the answer for exactly this gate, if the gate offers it, and say what happens next."""
-    refused = refusal(known.offers, Answer(choice=choice, phase=phase, text=text), str(known.shown))
+def _check_offered(known: Known, answer: Answer) -> None:
+    refused = refusal(known.offers, answer, str(known.shown))
     if refused:
         raise WrongUsage(refused)
+
+
+def _send(known: Known, gate: Gate, said: str, choice: Choice, *, text: str = "", phase: str | None = None) -> None:
+    """Store the answer for exactly this gate, if the gate offers it, and say what happens next."""
+    _check_offered(known, Answer(choice=choice, phase=phase, text=text))
     known.task.inbox.put("verdict", to=gate.token, choice=choice, text=text, phase=phase)
     resume = resume_command(known.task, known.shown, Path.cwd())
-    if choice == "cancel":
-        again = with_option(resume, '-h "what to do"')
-        click.echo(f"{said} To start again: {again}")
-    elif holder_of(known.task.lock_path):
+    if holder_of(known.task.lock_path):
         click.echo(f"{said} The running marathon takes it up at its gate.")
     else:
         click.echo(f"{said} To continue: {resume}")
