@@ -136,7 +136,7 @@ def failed_outcome(failure: Failure, login: str) -> Outcome:
     """The outcome of a session that ended in a provider's error. `login` says how to give another key."""
     advice = f" ({login})" if failure.message.startswith(("401", "403")) else ""
     return Outcome(
-        "crashed",
+        "refused",
         failure.message + advice,
         stop_reason="error",
         permanent=failure.permanent,

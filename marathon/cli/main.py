@@ -27,6 +27,7 @@ COMMANDS = {
     "approve": ("gate", "Answer an open gate: continue."),
     "redo": ("gate", "Answer an open gate: do a phase again."),
     "answer": ("gate", "Answer the agent's question."),
+    "accept": ("gate", "End a task although not every criterion is met (asks first)."),
     "cancel": ("gate", "End a run for good (asks first)."),
     "check": ("check", "Run the checks of a task."),
     "stop": ("gate", "Ask the running marathon to stop after this session."),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from marathon.core.budgets import Limits, budget_lines, with_amounts
+from marathon.core.completion import result_facts
 from marathon.core.courses.base import Course
 from marathon.core.courses.table import COURSES, DEFAULT
 from marathon.core.gates import POLICIES, Offer, commands, offers
@@ -104,6 +105,7 @@ def status_of(known: Known, resume: str, *, runner: str = "") -> Status:
         budget=budget_lines(with_amounts(_NOTHING_LIMITED, life.limits, life.added), life.used),
         steps=steps_line(task.plan_steps() if runner else life.steps),
         checks=criteria_facts(life),
+        reviews=[{"phase": each.phase, "reviewed": each.by_human, "by": each.by} for each in where.reviews],
         waits_for=waits,
         note=(gate.note if gate else None) or "",
         runner=runner,
@@ -166,13 +168,9 @@ def criteria_facts(life: Life) -> list[dict[str, Any]]:
     """Every criterion with its latest result; `met` is None where it was not checked yet."""
     results = {result.name: result for result in life.checked.results} if life.checked else {}
     found = [(each, results.get(each.name)) for each in (life.criteria.criteria if life.criteria else ())]
+    unchecked = {"met": None, "known_by": None, "reason": "", "evidence": ""}
     return [
-        {
-            "name": each.name,
-            "command": each.command,
-            "met": result.met if result else None,
-            "reason": result.reason if result else "",
-        }
+        result_facts(result, life.accepted) if result else {"name": each.name, "command": each.command, **unchecked}
         for each, result in found
     ]
 

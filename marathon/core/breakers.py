@@ -13,7 +13,8 @@ from marathon.core.records import Checked, SessionEnded
 from marathon.core.text import one_line
 
 # A session with one of these endings did not come to its own end, so its prompt is sent again.
-CUT_SHORT = ("crashed", "timeout", "interrupted", "stopped", "lost")
+FAILED = ("crashed", "refused", "timeout")
+CUT_SHORT = (*FAILED, "interrupted", "stopped", "lost")
 WARN_FROM_ROUND = 4
 LONGEST_HISTORY = 32  # contents of one file
 MOST_FILES = 200
@@ -47,7 +48,7 @@ def claims_end(ended: SessionEnded, phase: str) -> bool:
 
 
 def after_session(before: Streaks, ended: SessionEnded, phase: str, iteration: int) -> Streaks:
-    if ended.ending in ("crashed", "timeout"):
+    if ended.ending in FAILED:
         failed = before._replace(failed=before.failed + 1)
         return _with_error(failed, signature(f"session in {phase}", ended.cause or ended.ending), iteration)
     if ended.ending in CUT_SHORT:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal
 
 from marathon.core.breakers import Streaks
 from marathon.core.budgets import Breakers
 from marathon.core.records import Checked, CheckResult, CriteriaFound
 from marathon.core.text import clean, one_line
 
+Known = Literal["ran", "agent", "accepted"]
 _LONGEST_EVIDENCE = 2000
 
 
 def all_met(criteria: CriteriaFound, checked: Checked) -> bool:
     """Whether every criterion was checked and is met."""
+    return not criteria.problem and not unmet_names(criteria, checked)
+
+
+def unmet_names(criteria: CriteriaFound | None, checked: Checked) -> list[str]:
+    """Every criterion that has no yes, also one without a result."""
     met = {result.name for result in checked.results if result.met is True}
-    return not criteria.problem and all(each.name in met for each in criteria.criteria)
+    return [each.name for each in (criteria.criteria if criteria else ()) if each.name not in met]
 
 
 def failures_for_agent(checked: Checked | None) -> tuple[str, ...]:
@@ -58,6 +65,36 @@ def same_failures(checked: Checked, streaks: Streaks, breakers: Breakers) -> str
         names = ", ".join(one_line(result.name, 80) for result in failing[:5])
         return f"The same criteria were unmet {streaks.unmet_times} times in a row: {names}."
     return None
+
+
+def account(results: Sequence[CheckResult], accepted: Collection[str] = ()) -> list[str]:
+    """How many criteria ran, how many the agent judged, and how many a human accepted: never one sum over all."""
+    counts = Counter(known_by(result, accepted) for result in results)
+    said: dict[Known, str] = {
+        "ran": "1 criterion ran" if counts["ran"] == 1 else f"{counts['ran']} criteria ran",
+        "agent": f"{counts['agent']} on the agent's word",
+        "accepted": f"{counts['accepted']} accepted by you",
+    }
+    return [words for how, words in said.items() if counts[how]]
+
+
+def known_by(result: CheckResult, accepted: Collection[str] = ()) -> Known | None:
+    """How it is known that a criterion is met; None if it is not."""
+    if not result.met:
+        return "accepted" if result.name in accepted else None
+    return "ran" if result.command else "agent"
+
+
+def result_facts(result: CheckResult, accepted: Collection[str] = ()) -> dict[str, Any]:
+    """A criterion with its result, for people and for JSON. What a human accepted is still not met."""
+    return {
+        "name": result.name,
+        "command": result.command,
+        "met": result.met,
+        "known_by": known_by(result, accepted),
+        "reason": result.reason,
+        "evidence": result.tail if result.met and not result.command else "",
+    }
 
 
 def judged(name: str, verdicts: Mapping[str, Any]) -> CheckResult:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from marathon.core.breakers import CUT_SHORT, circles
+from marathon.core.breakers import CUT_SHORT, FAILED, circles
 from marathon.core.budgets import Limits, limit_reached, nearly_reached, reflects, retry_delay, with_amounts
 from marathon.core.courses.base import Course
 from marathon.core.criteria import in_full
@@ -49,7 +49,7 @@ def _has_closed(gate: Gate, life: Life, limits: Limits) -> bool:
     """Whether a gate that waits for something needs no answer any more: an option or a file has given it."""
     if not POLICIES[gate.reason].standing:
         return False
-    now = _not_agreed(life) or _used_up(life, limits)
+    now = _lacking(life) or _not_agreed(life) or _used_up(life, limits)
     return now is None or (now.reason, now.message, now.digest) != (gate.reason, gate.message, gate.digest)
 
 
@@ -57,7 +57,10 @@ def _required_before(step: Step, life: Life, limits: Limits) -> Gate | None:
     """The gate that comes before this step, if one does."""
     starts, waits = isinstance(step, RunSession), isinstance(step, Wait)
     fixing = life.refused and starts
-    if (starts or isinstance(step, Verify)) and not fixing and (gate := _not_agreed(life)):
+    ends = isinstance(step, Verify | Finish)
+    if (starts or (ends and life.ended)) and (gate := _lacking(life)):
+        return gate
+    if (starts or ends) and not fixing and (gate := _not_agreed(life)):
         return gate
     if (starts or waits) and (gate := _used_up(life, limits)):
         return gate
@@ -71,6 +74,16 @@ def _prepared(step: Step, life: Life, limits: Limits) -> Step:
         return step
     warnings = nearly_reached(limits, life.used, life.warned)
     return replace(step, reflect=reflects(limits, life.iteration + 1), warnings=tuple(warnings.items()))
+
+
+def _lacking(life: Life) -> Gate | None:
+    """A file that the work rests on is gone or blank, and no human said to continue without it."""
+    names = [name for name in life.missing if name not in life.without]
+    if not names:
+        return None
+    files, are, them = (names[0], "is", "it") if len(names) == 1 else (" and ".join(names), "are", "them")
+    message = f"{files} {are} missing or blank, and the work rests on {them}. Put {them} back, or say how to continue."
+    return Gate(reason="missing", phase=life.phase, message=message, about=names)
 
 
 def _not_agreed(life: Life) -> Gate | None:
@@ -109,8 +122,9 @@ def _carried(life: Life) -> tuple[str, ...]:
     """Guidance that is still owed, and what the agent waited for."""
     waited = life.waited
     if waited and waited.kind == "agent":
-        over = f"You asked to wait {duration(waited.seconds)} for: {waited.reason}. That time is over."
-        return (*life.guidance, over)
+        over = f"You asked to wait {duration(waited.seconds)} for: {waited.reason}. "
+        early = "The human ended the wait early, so that time is not over. Look whether it is ready."
+        return (*life.guidance, over + (early if life.cut_short else "That time is over."))
     return life.guidance
 
 
@@ -120,7 +134,7 @@ def _judge(life: Life, ended: SessionEnded, course: Course, limits: Limits) -> S
         return Gate(reason="question", phase=life.phase, message=ended.question, note=note_of(ended))
     if step := course.judge(life, ended, limits):
         return step
-    if ended.ending in ("crashed", "timeout"):
+    if ended.ending in FAILED:
         return _failed(life, ended, limits)
     if ended.ending in CUT_SHORT:
         told = tuple(line for line in life.guidance if line != CUT_OFF)
@@ -137,18 +151,20 @@ def _judge(life: Life, ended: SessionEnded, course: Course, limits: Limits) -> S
 
 def _failed(life: Life, ended: SessionEnded, limits: Limits) -> Step:
     cause, times = ended.cause or ended.ending, life.streaks.failed
+    failed = "the provider refused" if ended.ending == "refused" else "the agent failed"
     if ended.permanent:
         message = f"The agent cannot continue: {cause}"
         return Gate(reason="failed", phase=life.phase, message=message, note=note_of(ended))
     if times > limits.retries:
         often = f" {times} times in a row; last" if times > 1 else ""
-        return Gate(reason="failed", phase=life.phase, message=f"The agent failed{often}: {cause}", note=note_of(ended))
+        message = f"{failed.capitalize()}{often}: {cause}"
+        return Gate(reason="failed", phase=life.phase, message=message, note=note_of(ended))
     # Failures in a row are for the retries. The same failure again and again between good sessions is not.
     came, allowed = life.streaks.error_at, limits.breakers.same_error
     if allowed and len(came) >= allowed and len(came) > times:
-        message = f"The agent failed in the same way {len(came)} times (sessions {_joined(came)}): {cause}"
+        message = f"{failed.capitalize()} in the same way {len(came)} times (sessions {_joined(came)}): {cause}"
         return Gate(reason="stuck", phase=life.phase, message=message, note=note_of(ended))
-    return Wait("retry", max(ended.retry_after or 0.0, retry_delay(limits, times)), cause)
+    return Wait("retry", max(ended.retry_after or 0.0, retry_delay(limits, times)), f"{failed} ({cause})")
 
 
 def stuck_reason(life: Life, limits: Limits) -> str | None:

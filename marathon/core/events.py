@@ -128,6 +128,7 @@ class CheckEnded(Logged):
     seconds: float = 0
     reason: str = ""
     command: str = ""
+    evidence: str = ""  # of the agent, where it judges
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,11 @@ from typing import Literal
 from marathon.core.courses.where import Where
 from marathon.core.courses.workflow import DONE
 from marathon.core.records import Answer, Choice, Gate, Oversight, Reason
+from marathon.core.text import one_line
 
 Words = Literal["none", "optional", "required"]
 WAITS_FOR_HUMAN = 3
+MOST_SENT_BACK = 2  # by --auto-approve, in one run
 
 
 @dataclass(frozen=True)
@@ -25,11 +27,13 @@ class Policy:
     exit_code: int = WAITS_FOR_HUMAN  # when no one is there to answer
     keys: str = "enter f r back"  # the offers, before loop, oversight, cancel and quit
     enter: str = ""  # the label of Enter, where it is not the usual one
-    auto: Literal["never", "next", "always"] = "never"  # --auto-approve answers it; next: only if the work can continue
+    # Whether --auto-approve answers it. next: only if the work can continue. back: a few times, by going back.
+    auto: Literal["never", "next", "back", "always"] = "never"
     # After a yes, or after any answer, the session's end is judged as if there were no gate.
     judge_again: Literal["", "yes", "plain", "any"] = ""
     forgives: bool = True  # an answer sets the breakers back
     tells_agent: bool = False  # the agent needs to hear the message too
+    gives_reason: bool = False  # the next session is told the agent's note, because it says why the work stopped
     review_round: bool = False
     standing: bool = False  # it closes by itself once its cause is gone, for example after --max-cost +10
     agreement: Literal["", "criteria", "definition"] = ""  # the answer is about what the gate shows
@@ -41,14 +45,15 @@ class Policy:
 POLICIES: dict[Reason, Policy] = {
     "review": Policy(auto="next", review_round=True, waits_for="your review of {phase}"),
     "rounds": Policy(exit_code=5, review_round=True),
-    "output": Policy(tells_agent=True),
-    "skipped": Policy(auto="next", tells_agent=True, keys="enter f r phases"),
-    "paused": Policy(keys="enter f r phases"),
+    "output": Policy(tells_agent=True, gives_reason=True),
+    "skipped": Policy(auto="next", tells_agent=True, gives_reason=True, keys="enter f r phases"),
+    "back": Policy(auto="back", gives_reason=True, keys="return r phases"),
+    "paused": Policy(gives_reason=True, keys="enter f r phases"),
     "question": Policy(keys="answer", waits_for="your answer: {message}", whole_message=True),
-    "failed": Policy(exit_code=1, shows_log=True),
-    "blocked": Policy(exit_code=1, judge_again="plain"),
-    "left": Policy(),
-    "stuck": Policy(exit_code=5),
+    "failed": Policy(exit_code=1, gives_reason=True, shows_log=True),
+    "blocked": Policy(exit_code=1, gives_reason=True, judge_again="plain", keys="enter f r back accept"),
+    "left": Policy(gives_reason=True),
+    "stuck": Policy(exit_code=5, gives_reason=True, keys="enter f r back accept"),
     "invalid": Policy(tells_agent=True),
     "limit": Policy(exit_code=4, judge_again="yes", standing=True, enter="Continue and allow the same amount again"),
     "workflow": Policy(keys="phases"),
@@ -81,6 +86,7 @@ POLICIES: dict[Reason, Policy] = {
         agreement="criteria",
         whole_message=True,
     ),
+    "missing": Policy(enter="Continue without it", judge_again="yes", forgives=False, standing=True),
     "session": Policy(enter="Continue with the next session", auto="always", judge_again="yes", forgives=False),
     "clarify": Policy(standing=True),  # no longer opened: one that stands in an older journal closes by itself
 }
@@ -112,6 +118,8 @@ class Offer:
                 return f"pi-marathon redo {place} --loop{why}"
             case "answer":
                 return f'pi-marathon answer {place} "your answer"'
+            case "accept":
+                return f"pi-marathon accept {place}{why}"
             case "cancel":
                 return f"pi-marathon cancel {place}"
             case "oversight":
@@ -159,6 +167,14 @@ def _of_key(key: str, gate: Gate, where: Where, policy: Policy) -> Iterable[Offe
         case "phases":
             for number, phase in enumerate(where.phases[:9], start=1):
                 yield Offer(str(number), f"Go to {phase}", "redo", phase, "optional", "Why? (may be empty)")
+        case "return":
+            why = f"What should {gate.back_to} take into account?"
+            yield Offer("enter", f"Go back to {gate.back_to}", "redo", gate.back_to)
+            yield Offer("f", f"Add feedback, then go back to {gate.back_to}", "redo", gate.back_to, "required", why)
+        case "accept" if gate.about:
+            unmet = ", ".join(one_line(name, 60) for name in gate.about[:3]) + (", …" if len(gate.about) > 3 else "")
+            label = f"Accept anyway, although this is not met: {unmet} (asks once more)"
+            yield Offer("a", label, "accept", words="required", ask="Why is it good enough?")
         case "refuse":
             label = "Refuse, saying why (one session may fix it)"
             yield Offer("r", label, "redo", gate.phase, "required", "What is wrong with them?")
@@ -176,7 +192,8 @@ def _continue(gate: Gate, where: Where) -> str:
 
 def commands(found: Sequence[Offer], task: str) -> list[str]:
     """The offers as a shell says them, each as it can be typed."""
-    return [command for offer in found if offer.choice != "oversight" and (command := offer.command(task))]
+    said = [command for offer in found if offer.choice != "oversight" and (command := offer.command(task))]
+    return list(dict.fromkeys(said))
 
 
 def refusal(found: Sequence[Offer], answer: Answer, task: str) -> str:
@@ -188,10 +205,13 @@ def refusal(found: Sequence[Offer], answer: Answer, task: str) -> str:
     return f"This gate does not offer: {given}. Nothing was changed. It offers:\n  {listed}"
 
 
-def is_auto_approved(gate: Gate) -> bool:
-    """Whether --auto-approve answers it: a look, or work that can continue in its order."""
+def auto_answer(gate: Gate, sent_back: int) -> Answer | None:
+    """What --auto-approve answers: a yes to a look or to work in its order, or a few times the way back."""
     auto = POLICIES[gate.reason].auto
-    return auto == "always" or (auto == "next" and gate.onward == "next")
+    if auto == "back":
+        return Answer(choice="redo", phase=gate.back_to, by="auto") if sent_back < MOST_SENT_BACK else None
+    passes = auto == "always" or (auto == "next" and gate.onward == "next")
+    return Answer(choice="continue", by="auto") if passes else None
 
 
 def is_judged_again(gate: Gate, answer: Answer) -> bool:

@@ -31,6 +31,7 @@ from marathon.core.records import (
     CriteriaFound,
     DefinitionFound,
     FeedbackWritten,
+    FilesMissing,
     Finished,
     Gate,
     HumanMark,
@@ -86,15 +87,19 @@ class Life(NamedTuple):
     answered: Answered | None = None
     wait: WaitStarted | None = None
     waited: WaitStarted | None = None
+    cut_short: bool = False  # a human ended that wait early
     in_round: bool = False  # a session has worked on this round of the phase,
     round_mark: str | None = None  # and the output looked like this when the round began
     guidance: tuple[str, ...] = ()
+    stopped_by: Gate | None = None  # its note is the agent's reason for what comes next
+    sent_back: int = 0  # how often --auto-approve went back to an earlier phase in this run
     steer: tuple[Steer, ...] = ()
     reply: Reply | None = None  # to the agent's question
     delivered: HumanMark = NOTHING_DELIVERED
     unwritten: HumanNote | None = None
     restart: RestartBegun | None = None
     restarted_with: str = ""  # the words that began this run, until a session was given them
+    archived: tuple[str, ...] = ()  # the files of the run before, as they are called now
     streaks: Streaks = Streaks()
     used: Used = Used()
     warned: tuple[str, ...] = ()
@@ -110,6 +115,9 @@ class Life(NamedTuple):
     agreed: tuple[Criterion, ...] = ()  # those that stood before anything was removed
     refused: bool = False  # the human refused changed criteria, so one session may fix them
     checked: Checked | None = None
+    accepted: tuple[str, ...] = ()  # criteria that are not met, and that a human accepted
+    missing: tuple[str, ...] = ()  # files that the task cannot do without
+    without: tuple[str, ...] = ()  # those of them that the human continues without
     contents: History = ()
     steps: tuple[int, int] | None = None
     seconds: float = 0
@@ -160,7 +168,7 @@ def _apply(now: Life, record: Record) -> Life:
         case WaitStarted():
             return now._replace(wait=record, ended=None, answered=None)
         case WaitEnded():
-            return now._replace(wait=None, waited=now.wait)
+            return now._replace(wait=None, waited=now.wait, cut_short=record.early)
         case SteerTaken():
             return now._replace(steer=(*now.steer, Steer(record.id, record.text)))
         case RestartBegun():
@@ -176,10 +184,13 @@ def _apply(now: Life, record: Record) -> Life:
             return now._replace(criteria=record, agreed=agreed, checked=None)
         case Checked():
             return now._replace(checked=record, streaks=after_checks(now.streaks, record, now.iteration))
+        case FilesMissing():
+            still = tuple(name for name in now.without if name in record.names)
+            return now._replace(missing=tuple(record.names), without=still)
         case LimitSet():
             return _limit_set(now, record)
         case Finished():
-            return _at_rest(now)._replace(finished=True)
+            return _at_rest(now)._replace(finished=True, accepted=tuple(record.accepted))
         case Cancelled():
             return _at_rest(now)._replace(cancelled=True)
         case _:
@@ -253,6 +264,7 @@ def _session_ended(now: Life, record: SessionEnded) -> Life:
         delivered=started.human,
         restarted_with="",
         reply=None,
+        stopped_by=None,
         guidance=(),
         steer=tuple(steer for steer in now.steer if steer.id not in given),
     )
@@ -269,6 +281,12 @@ def _answered(now: Life, record: Answer) -> Life:
         return now
     policy = POLICIES[gate.reason]
     now = now._replace(gate=None, answered=Answered(gate, record), waited=None, looked=True)
+    if policy.gives_reason:
+        now = now._replace(stopped_by=gate if gate.note else None)
+    if policy.auto == "back" and record.by == "auto":
+        now = now._replace(sent_back=now.sent_back + 1)
+    if policy.standing and record.choice == "continue":
+        now = now._replace(without=(*now.without, *gate.about))
     if policy.forgives:
         now = now._replace(streaks=Streaks(), contents=begun_anew(now.contents))
     if gate.more:
@@ -333,6 +351,7 @@ def _run_started(now: Life, record: RunStarted) -> Life:
         phase=record.phase,
         run=record.run,
         restarted_with=now.restart.text if now.restart else "",
+        archived=tuple(name for _, name in now.restart.files) if now.restart else (),
         started=record.at,
         delivered=now.delivered,
         steer=now.steer,

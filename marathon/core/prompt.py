@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from marathon.core.courses.workflow import DONE, Phase
 from marathon.core.criteria import Criterion
 from marathon.core.human_note import Reply, without_answer
+from marathon.core.records import Gate
 from marathon.core.text import quoted
 
 REFLECTION = (
@@ -34,6 +35,8 @@ class Briefing:
     steer: Sequence[str] = ()
     reply: Reply | None = None
     guidance: Sequence[str] = ()
+    stopped_by: Gate | None = None  # its note is the reason that an earlier session gave
+    archived: Sequence[str] = ()  # files of the run before
     criteria: Sequence[Criterion] = ()
     reflection: str = ""
 
@@ -42,6 +45,7 @@ def build_prompt(briefing: Briefing) -> str:
     parts = [
         _head(briefing),
         _quotes("Fix first", "After the last session the runner found:", briefing.guidance),
+        _reason(briefing.stopped_by),
         _from_human(briefing),
         _quotes("Steering", "The human sent this while the marathon ran, oldest first:", briefing.steer),
         _answered(briefing.reply),
@@ -68,6 +72,13 @@ def _quotes(title: str, lead: str, items: Sequence[str]) -> str:
     return f"## {title}\n\n{lead}\n\n" + "\n>\n".join(map(quoted, items)) if items else ""
 
 
+def _reason(gate: Gate | None) -> str:
+    if gate is None or not gate.note:
+        return ""
+    lead = f"The last session, in the {gate.phase} phase, stopped with this note. These are the agent's words:"
+    return _quotes("Why the last session stopped", lead, [gate.note])
+
+
 def _from_human(briefing: Briefing) -> str:
     new = without_answer(briefing.human_text, briefing.reply)
     lead = f"The human added this to `{briefing.task}/human.md` since the last session. Follow it first:"
@@ -87,6 +98,7 @@ def _work(briefing: Briefing) -> str:
     lines += [f"Read: {task}/{name} (if it is there)" for name in phase.reads]
     if briefing.human_exists:
         lines.append(f"Read: {task}/human.md (everything the human ever said; only the text above is new)")
+    lines += [f"Read: {task}/{name} (from the run before this one)" for name in briefing.archived]
     if phase.output:
         lines.append(f"Write: {task}/{phase.output}")
         if briefing.round > 1:
@@ -122,7 +134,7 @@ def _ending(briefing: Briefing) -> str:
     # When, and then the state, the phase and the note to write.
     more = ("More of this phase is left for another session", "running", phase.id, None)
     if not phase.repeats:
-        complete = f"{phase.name} complete - awaiting human review"
+        complete = f"{phase.name} complete" + (" - awaiting human review" if phase.gate else "")
         ends = [("This phase is complete", "paused", phase.id, complete), more]
     else:
         written = f", and written to {phase.output}" if phase.output else ""

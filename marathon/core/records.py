@@ -17,7 +17,8 @@ Reason = Literal[
     "review",  # a phase is complete, and its workflow asks for a review
     "rounds",  # a phase has come back to its review too often
     "output",  # the agent called a phase complete twice without its output file
-    "skipped",  # the agent proposed a phase further on, or an earlier one
+    "skipped",  # the agent proposed a phase further on
+    "back",  # the agent proposed an earlier phase
     "paused",  # the agent stopped inside a phase that works in chunks, so the plan may be wrong
     "question",  # the agent asks
     "failed",  # the agent kept failing
@@ -30,13 +31,15 @@ Reason = Literal[
     "definition",  # the project's workflow, which no one has agreed to yet
     "redefined",  # the workflow's file was changed, and the task keeps the one it has until a human agrees
     "checks",  # commands that no one has agreed to yet, or criteria that were removed
+    "missing",  # the instructions or a reviewed output are gone, or blank
     "session",  # the human asked to look after every session
     "clarify",  # only in journals of an older version: the instructions said too little
 ]
 Oversight = Literal["tool", "colleague"]  # asked at reviews only, or after every session
-Ending = Literal["ended", "crashed", "timeout", "left", "interrupted", "stopped", "lost"]
+# refused: the provider answered with an error, such as a rate limit
+Ending = Literal["ended", "crashed", "refused", "timeout", "left", "interrupted", "stopped", "lost"]
 # quit, cancel, oversight and refresh (read the files again) are not stored as answers.
-Choice = Literal["continue", "redo", "loop", "answer", "cancel", "quit", "oversight", "refresh"]
+Choice = Literal["continue", "redo", "loop", "answer", "accept", "cancel", "quit", "oversight", "refresh"]
 _ENCODER = json.JSONEncoder(default=vars, ensure_ascii=False)
 
 
@@ -157,7 +160,9 @@ class Gate(_Record):
     note: str | None = None
     onward: Literal["next", "again"] = "again"
     more: str = ""  # at a limit, the option that allows more
-    digest: str = ""  # of the criteria that are to be agreed to
+    digest: str = ""  # of the criteria that are to be agreed to, or that are not met
+    back_to: str = ""  # the earlier phase that the agent proposed
+    about: list[str] = field(default_factory=list)  # the criteria that are not met, or the files that are missing
     answers: Literal["token", "code", "here"] = "token"  # what an answer needs; here: the runner's own terminal
 
 
@@ -291,6 +296,14 @@ class Checked(_Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class FilesMissing(_Record):
+    """Which files the task cannot do without are gone or blank now. None of them, once they are back."""
+
+    type: Literal["files_missing"] = "files_missing"
+    names: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
 class LimitSet(_Record):
     """A limit the human typed for this task; one that adds to what was used up counts only until the next go-ahead."""
 
@@ -303,6 +316,7 @@ class LimitSet(_Record):
 @dataclass(frozen=True, kw_only=True)
 class Finished(_Record):
     type: Literal["finished"] = "finished"
+    accepted: list[str] = field(default_factory=list)  # criteria that are not met, and that a human accepted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -336,6 +350,7 @@ Record = (
     | DefinitionFound
     | CriteriaFound
     | Checked
+    | FilesMissing
     | LimitSet
     | Finished
     | Cancelled

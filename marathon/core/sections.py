@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from markdown_it.rules_block import StateBlock
     from markdown_it.token import Token
 
+_BEGINNING = 2000  # characters
 _NEWLINE = re.compile(r"\r\n?|\n")
 _BOX = re.compile(r"\[[ xX]\](?:[ \t]+|$)")
 _BOX_LINE = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)+\[([ xX])\][ \t]+\S")
@@ -90,6 +91,18 @@ def items(found: Iterable[Block]) -> list[str]:
     all_items = [block for block in found if block.kind == "item"]
     pairs = zip(all_items, [*(item.level for item in all_items[1:]), 0], strict=False)
     return [item.text for item, next_level in pairs if not (item.text.endswith(":") and next_level > item.level)]
+
+
+def says_nothing(text: str) -> bool:
+    """Whether there is nothing but blank lines, headings, comments and placeholders."""
+    if not text.strip():
+        return True
+    beginning = text[:_BEGINNING]  # almost always enough, and quick to parse
+    return all(_is_empty(block) for part in (beginning, text) for block in blocks(part))
+
+
+def _is_empty(block: Block) -> bool:
+    return block.kind in ("heading", "placeholder")
 
 
 def boxes(text: str) -> tuple[int, int]:

@@ -48,6 +48,7 @@ class Finish:
     """The task is complete. `recorded` is true if the journal already says so."""
 
     recorded: bool = False
+    accepted: tuple[str, ...] = ()  # criteria that are not met, and that a human accepted
 
 
 @dataclass(frozen=True)

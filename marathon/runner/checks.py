@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from marathon.core.completion import judged
+from marathon.core.completion import judged, result_facts
 from marathon.core.criteria import Criterion
 from marathon.core.error_kind import kind_of_check
 from marathon.core.events import CheckEnded, Checking, Notice, Sink
@@ -75,7 +75,8 @@ class Checks:
 
     def _tell(self, result: CheckResult) -> None:
         self._under_way.pop(result.name, None)
-        self.emit(CheckEnded(result.name, result.met, result.seconds, result.reason, result.command))
+        evidence = result_facts(result)["evidence"]
+        self.emit(CheckEnded(result.name, result.met, result.seconds, result.reason, result.command, evidence))
 
     def _tick(self) -> None:
         for name, began in list(self._under_way.items())[:1]:

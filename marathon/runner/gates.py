@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from marathon.core import events
 from marathon.core.events import HumanNeeded
-from marathon.core.gates import POLICIES, WAITS_FOR_HUMAN, Offer, is_auto_approved, offers, refusal
+from marathon.core.gates import POLICIES, WAITS_FOR_HUMAN, Offer, auto_answer, offers, refusal
 from marathon.core.records import Answer, Cancelled, Choice, Gate, OversightSet, Remark
 from marathon.core.text import one_line, steps_line
 from marathon.errors import MarathonError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 WITHOUT_CODE = "An answer from another shell did not have this gate's code. Nothing was changed."
 AT_THIS_TERMINAL = "An answer came from another shell, but this gate takes answers only here. Nothing was changed."
-_SENT: tuple[Choice, ...] = ("continue", "redo", "loop", "answer", "cancel")  # what a shell may send
+_SENT: tuple[Choice, ...] = ("continue", "redo", "loop", "answer", "accept", "cancel")  # what a shell may send
 
 
 def resolve(marathon: Marathon, gate: Gate) -> int | None:
@@ -35,9 +35,12 @@ def resolve(marathon: Marathon, gate: Gate) -> int | None:
         _open(marathon, gate)
         return None
     answer = _from_elsewhere(marathon, gate)
-    if answer is None and marathon.options.auto_approve and is_auto_approved(gate):
-        marathon.tell(f"{gate.phase}: approved automatically (--auto-approve); no one reviewed it.")
-        answer = Answer(choice="continue", by="auto")
+    if answer is None and marathon.options.auto_approve:
+        answer = auto_answer(gate, marathon.life.sent_back)
+        if answer is not None:
+            back = answer.choice == "redo"
+            did = f"goes back to {answer.phase} automatically" if back else "approved automatically"
+            marathon.tell(f"{gate.phase}: {did} (--auto-approve); no one reviewed it.")
     if answer is None:
         marathon.emit(HumanNeeded(f"pi-marathon: {gate.phase} waits for you"))
         answer = marathon.surface.ask(_view(marathon, gate), lambda: _from_elsewhere(marathon, gate))
@@ -115,7 +118,7 @@ def _record(marathon: Marathon, gate: Gate, answer: Answer) -> None:
 def _from_elsewhere(marathon: Marathon, gate: Gate) -> Answer | None:
     """An answer sent from another shell to exactly this gate. Any other is noted and dropped."""
     if marathon.stops.asked():
-        return Answer(choice="quit", by="command")
+        return Answer(choice="cancel" if marathon.stops.cancels else "quit", by="command")
     for message in marathon.store.messages():
         if message.kind != "verdict":
             continue
@@ -125,6 +128,8 @@ def _from_elsewhere(marathon: Marathon, gate: Gate) -> Answer | None:
             return answer
         marathon.record(Remark(text=f"{problem}: {message.choice} {message.text}".rstrip()))
         marathon.store.remove(message.id)
+    if POLICIES[gate.reason].standing and verify.missing_files(marathon) != marathon.life.missing:
+        return Answer(choice="refresh", by="command")
     return None
 
 

@@ -6,10 +6,11 @@ import signal
 from typing import TYPE_CHECKING
 
 from marathon.agents.base import Outcome
+from marathon.core.completion import account
 from marathon.core.courses.workflow import DONE
 from marathon.core.decide import next_step
 from marathon.core.gates import WAITS_FOR_HUMAN
-from marathon.core.records import Finished, Gate
+from marathon.core.records import Cancelled, Finished, Gate
 from marathon.core.steps import Finish, Halt, Note, RunSession, Verify, Wait
 from marathon.core.text import duration, steps_line
 from marathon.process.signals import Interrupted
@@ -60,9 +61,25 @@ def _run(marathon: Marathon) -> int:
             case Finish() as step:
                 return _finish(marathon, step)
             case Halt():
-                marathon.tell(f"This run was cancelled. To start again: {_again(marathon)}")
-                return WAITS_FOR_HUMAN
+                return _halt(marathon)
+    if marathon.stops.cancels:
+        return _cancel(marathon, marathon.stops.cancels)
     marathon.tell(f"Stopped on request; everything is saved. To continue: {marathon.resume}")
+    return WAITS_FOR_HUMAN
+
+
+def _cancel(marathon: Marathon, message: str) -> int:
+    """Someone cancelled this run from another shell."""
+    life = marathon.life
+    if not (life.finished or life.cancelled):
+        update_state(marathon, life.phase, life.iteration, state="paused")
+        marathon.record(Cancelled())
+    marathon.store.remove(message)  # the journal has it
+    return _halt(marathon)
+
+
+def _halt(marathon: Marathon) -> int:
+    marathon.tell(f"This run was cancelled. To start again: {_again(marathon)}")
     return WAITS_FOR_HUMAN
 
 
@@ -92,7 +109,7 @@ def _finish(marathon: Marathon, step: Finish) -> int:
         marathon.tell(f"This task is completed. To start it again: {_again(marathon)}")
         return COMPLETED
     update_state(marathon, DONE, marathon.life.iteration, state="completed")
-    marathon.record(Finished())
+    marathon.record(Finished(accepted=list(step.accepted)))
     marathon.tell(f"✅ Completed: {marathon.shown} ({_account(marathon)})")
     if (marathon.task.folder / "result.md").exists():
         marathon.tell(f"The result: {marathon.shown / 'result.md'}")
@@ -100,13 +117,15 @@ def _finish(marathon: Marathon, step: Finish) -> int:
 
 
 def _account(marathon: Marathon) -> str:
-    """5 sessions, 3m of work, $1.20, 3 criteria met, 9/9 steps"""
+    """5 sessions, 3m of work, $1.20, 2 criteria ran, 1 the agent says is met, 9/9 steps, plan was not reviewed"""
     life = marathon.life
     parts = [f"{life.iteration} sessions", f"{duration(life.run_seconds)} of work"]
     if life.usage.cost:
         parts.append(f"${life.usage.cost:.2f}")
-    parts.append(f"{len(life.checked.results)} criteria met" if life.checked else "nothing was checked")
-    return ", ".join([*parts, *filter(None, [steps_line(life.steps)])])
+    parts += account(life.checked.results, life.accepted) if life.checked else ["nothing was checked"]
+    unseen = [review.phase for review in marathon.where.reviews if not review.by_human]
+    not_reviewed = f"not reviewed: {' and '.join(unseen)}" if unseen else ""
+    return ", ".join([*parts, *filter(None, [steps_line(life.steps), not_reviewed])])
 
 
 def _again(marathon: Marathon) -> str:

@@ -178,7 +178,7 @@ def open(
             runner=runner,
             signals=signals,
             emit=emit,
-            stops=Stops(options.task, store, runner, emit),
+            stops=Stops(options.task, store, runner, lambda: journal.life.run, emit),
             trusted=Trusted(trusted),
             codes=GateCodes(codes),
             workflows=workflows,

@@ -32,6 +32,8 @@ def briefing(marathon: Marathon, step: RunSession, iteration: int, human: str, h
         steer=[steer.text for steer in life.steer],
         reply=life.reply,
         guidance=step.guidance,
+        stopped_by=life.stopped_by,
+        archived=life.archived,
         criteria=life.criteria.criteria if life.criteria else (),
         reflection=(marathon.task.reflection() or REFLECTION) if step.reflect else "",
     )

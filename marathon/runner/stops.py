@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from marathon.core.events import Notice, Sink
 from marathon.errors import TaskInvalid
 from marathon.store.base import Store
@@ -9,13 +11,15 @@ from marathon.store.task import Task
 
 
 class Stops:
-    def __init__(self, task: Task, store: Store, runner: str, emit: Sink) -> None:
+    def __init__(self, task: Task, store: Store, runner: str, run: Callable[[], int], emit: Sink) -> None:
         self._task = task
         self._store = store
         self._runner = runner
+        self._run = run
         self._emit = emit
         self._after_session = False
         self._now = False
+        self.cancels = ""  # the message that ends this run for good
 
     def asked(self) -> bool:
         """Stop before the next session. TaskInvalid if the task is gone."""
@@ -31,7 +35,12 @@ class Stops:
 
     def _read(self) -> None:
         for message in self._store.messages():
-            if message.kind != "stop":
+            if message.kind == "cancel" and message.to == str(self._run()):
+                if not self.cancels:
+                    self._emit(Notice("Cancelling this run, as asked."))
+                self.cancels, self._after_session, self._now = message.id, True, True
+                continue
+            if message.kind not in ("stop", "cancel"):
                 continue
             self._store.remove(message.id)
             if message.to in (self._runner, ""):  # empty where the runner's note was changed

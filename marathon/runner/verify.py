@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from marathon.core.criteria import CriteriaInvalid, Criterion, digest, read_criteria
-from marathon.core.records import Checked, CriteriaFound
+from marathon.core.records import Checked, CriteriaFound, FilesMissing
 from marathon.core.state import StateInvalid
 from marathon.core.steps import Verify
 from marathon.runner.checks import Checks
 from marathon.runner.session import update_state
 from marathon.store.files import make_private_directory
-from marathon.store.task import Task
+from marathon.store.task import INSTRUCTIONS, Task
 from marathon.store.trusted import Trusted
 
 if TYPE_CHECKING:
@@ -26,7 +26,12 @@ def recheck(marathon: Marathon) -> None:
     """Note what the criteria's files say now, where that is new. The agent may have changed them as well."""
     life = marathon.life
     files = marathon.task.criteria_marks()
-    if life.finished or life.cancelled or marathon.rechecked == (files, life.criteria):
+    if life.finished or life.cancelled:
+        return
+    missing = missing_files(marathon)
+    if missing != life.missing:
+        marathon.record(FilesMissing(names=list(missing)))
+    if marathon.rechecked == (files, life.criteria):
         return
     found = found_criteria(marathon.task, marathon.project, life.agreed, marathon.trusted)
     known = life.criteria
@@ -35,6 +40,13 @@ def recheck(marathon: Marathon) -> None:
     if known is None or replace(known, n=0, at="") != found:
         marathon.record(found)
     marathon.rechecked = (files, marathon.life.criteria)
+
+
+def missing_files(marathon: Marathon) -> tuple[str, ...]:
+    """The instructions, and every output that passed its review, as far as they are gone or blank now."""
+    task = marathon.task
+    lost = [review.output for review in marathon.where.reviews if review.output and not task.output_mark(review.output)]
+    return (*([] if task.has_instructions() else [INSTRUCTIONS]), *lost)
 
 
 def agree(marathon: Marathon) -> None:

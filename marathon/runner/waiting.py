@@ -29,7 +29,7 @@ def wait(marathon: Marathon, step: Wait) -> None:
     if step.started.boot != now.boot:
         marathon.record(carried_over(step.started, now))
         return
-    reason = f"waiting: {step.reason}" if step.kind == "agent" else f"the agent failed ({step.reason}); trying again"
+    reason = f"waiting: {step.reason}" if step.kind == "agent" else f"{step.reason}; trying again"
     early = _count_down(marathon, step.started, reason)
     if not marathon.stops.asked():
         marathon.record(WaitEnded(early=early))

@@ -26,6 +26,7 @@ from marathon.core.events import (
 )
 from marathon.core.text import amount, clean, duration, one_line
 from marathon.show.outlet import Outlet
+from marathon.show.status import check_line
 
 _SIGNS = {"info": "", "warning": "⚠️  ", "error": "❌ "}
 _RULE, _TOOL, _RESULT, _FAILED = "1;36", "36", "2", "31"
@@ -78,9 +79,9 @@ class Screen:
                 if self._live:
                     self._redraw(f"⏳ checking: {one_line(event.name, 120)} │ {duration(event.seconds)}")
             case CheckEnded():
+                known_by = ("ran" if event.command else "agent") if event.met else None
                 took = f" ({duration(event.seconds)})" if event.command else ""
-                why = f": {one_line(event.reason, 200)}" if event.reason else ""
-                self._line(f"{'✓' if event.met else '✗'} {one_line(event.name, 120)}{took}{why}", _NOTICE["info"])
+                self._line(check_line({**vars(event), "known_by": known_by}) + took, _NOTICE["info"])
             case WaitBegan():
                 if not self._live:
                     self._line(f"⏳ {one_line(event.reason, 120)} │ {duration(event.seconds)} left")

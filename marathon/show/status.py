@@ -10,6 +10,7 @@ from marathon.core.budgets import Usage
 from marathon.core.text import amount, clean, duration, one_line
 
 NOTHING_USED = Usage()
+_KNOWN_BY = {"ran": "✓ ran:", "agent": "○ agent says:", "accepted": "✓ you accepted:"}
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Status:
     budget: Sequence[str] = ()
     steps: str = ""
     checks: Sequence[dict[str, Any]] = ()
+    reviews: Sequence[dict[str, Any]] = ()
     waits_for: str = ""
     note: str = ""
     runner: str = ""
@@ -52,6 +54,7 @@ def status_lines(status: Status) -> list[str]:
         ("Budget", ", ".join(status.budget)),
         ("Plan", status.steps),
         ("Oversight", "you are asked after every session" if status.oversight == "colleague" else ""),
+        ("Reviews", ", ".join(map(_review, status.reviews))),
         ("Waits for", status.waits_for),
         ("Note", one_line(status.note, 300)),
         ("Runner", status.runner),
@@ -77,10 +80,19 @@ def row(status: Status) -> str:
 
 
 def check_line(facts: dict[str, Any]) -> str:
-    """A criterion with its latest result. `met` is None where it was not checked yet."""
-    sign = "·" if facts["met"] is None else "✓" if facts["met"] else "✗"
+    """A criterion with its latest result. `met` is None where it was not checked yet.
+
+    What ran, what the agent says and what a human accepted never look the same.
+    """
+    known_by = facts.get("known_by")
+    sign = _KNOWN_BY[known_by] if known_by else "·" if facts["met"] is None else "✗"
+    evidence = f" (evidence: {one_line(facts['evidence'], 200)})" if facts.get("evidence") else ""
     reason = f": {one_line(facts['reason'], 200)}" if facts["reason"] else ""
-    return f"{sign} {one_line(facts['name'], 120)}{reason}"
+    return f"{sign} {one_line(facts['name'], 120)}{evidence}{reason}"
+
+
+def _review(facts: dict[str, Any]) -> str:
+    return f"{one_line(facts['phase'], 40)} {'reviewed' if facts['reviewed'] else 'not reviewed (--auto-approve)'}"
 
 
 def session_line(facts: dict[str, Any]) -> str:

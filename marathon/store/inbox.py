@@ -19,12 +19,12 @@ from marathon.errors import WrongUsage
 from marathon.store.files import make_private_directory, read_regular, refuse_link, write_atomic
 
 MAX_BYTES = 8_000_000
-Kind = Literal["steer", "verdict", "stop"]
+Kind = Literal["steer", "verdict", "stop", "cancel"]
 
 
 @dataclass(frozen=True)
 class Message:
-    """One message. `to` is the gate's token (verdict) or the runner's id (stop)."""
+    """One message. `to` is the gate's token (verdict), the runner's id (stop) or the number of the run (cancel)."""
 
     id: str
     kind: Kind

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Iterable
@@ -11,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from marathon.core.human_note import TITLE, HumanNote
 from marathon.core.records import HumanMark
-from marathon.core.sections import boxes
+from marathon.core.sections import boxes, says_nothing
 from marathon.core.state import StateInvalid
 from marathon.core.text import size
-from marathon.errors import TaskInvalid
+from marathon.errors import MarathonError, TaskInvalid
 from marathon.store.files import (
     LARGEST_DOCUMENT,
     SHARED_FILE,
@@ -62,6 +63,7 @@ class Task:
         self._human = folder / HUMAN
         self._checks = folder / CHECKS
         self._instructions = folder / INSTRUCTIONS
+        self._blank: dict[str, tuple[str, bool]] = {}  # each output with its mark, and whether it was blank then
 
     @classmethod
     def open(cls, path: Path) -> Task:
@@ -151,10 +153,25 @@ class Task:
     # The agent's artifacts
 
     def output_mark(self, name: str | None) -> str | None:
-        """The mark of an output file. A link out of the task directory is not an output."""
+        """The mark of an output file. A link out of the task directory, or a blank file, is not an output."""
         if name is None or _leads_out(self.folder, self.folder / name):
             return None
-        return mark_of(self.folder / name)
+        mark = mark_of(self.folder / name)
+        return mark if mark and not self._is_blank(name, mark) else None
+
+    def _is_blank(self, name: str, mark: str) -> bool:
+        """Whether a file holds white space only, or in Markdown headings only. Read again only when it changed."""
+        known = self._blank.get(name)
+        if known is None or known[0] != mark:
+            text = ""
+            with contextlib.suppress(MarathonError):  # what cannot be read says nothing
+                text = self._text(name) or ""
+            known = self._blank[name] = mark, says_nothing(text) if name.endswith(".md") else not text.strip()
+        return known[1]
+
+    def has_instructions(self) -> bool:
+        """Whether the instructions are there and say something. A title alone may be all there is to say."""
+        return bool((self._text(INSTRUCTIONS) or "").strip())
 
     def artifacts(self) -> set[str]:
         """The names in the task directory, without STATE.json and what the runner keeps there."""

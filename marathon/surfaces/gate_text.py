@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from marathon.core.completion import result_facts
 from marathon.core.gates import POLICIES, Offer
 from marathon.core.records import CheckResult, Rating
 from marathon.core.text import clean, one_line
@@ -71,7 +72,7 @@ def with_option(command: str, option: str) -> str:
 
 def check_lines(results: Sequence[CheckResult]) -> list[str]:
     """Each criterion with its result."""
-    return [check_line(vars(result)) for result in results]
+    return [check_line(result_facts(result)) for result in results]
 
 
 def fitted(text: str, columns: int) -> str:

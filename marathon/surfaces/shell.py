@@ -18,7 +18,7 @@ class ShellSurface:
     def ask(self, view: GateView, elsewhere: Elsewhere) -> Answer | None:
         answer = elsewhere()
         if answer is None:
-            typed = [f"  {command} --code {view.code}" for command in commands(view.offers, str(view.task))]
+            typed = [f"  {command}" for command in commands(view.offers, str(view.task), view.code)]
             how = "Answer it with one of:" if view.code else "Answer it at its own terminal (--answers-here)."
             lines = [*describe(view), "", how, *(typed if view.code else ()), f"then: {view.resume}"]
             self._emit(Notice("\n".join(lines)))

@@ -27,6 +27,8 @@ TYPING_GAP = 0.5  # seconds between two keys of a sentence
 READ_AGAIN = 0.5
 LONGEST_SHOWN = 1_000_000  # bytes of a document
 CANCEL = "Press c again to cancel this run for good. Any other key keeps the run."
+ACCEPT = "Press a again to end the task although not everything is met. Any other key goes back."
+ONCE_MORE = {"c": CANCEL, "a": ACCEPT}
 LATE_ENTER = "Ignored that Enter because other keys came just before it. Press Enter again to continue."
 
 
@@ -49,12 +51,11 @@ class TerminalSurface:
         shown = whole = clean("\n".join([*describe(view), "", menu]))
         while True:
             key = self._key(shown, whole, offers.keys(), elsewhere)
-            if key == "c":
-                key = self._key(CANCEL, f"{whole}\n{CANCEL}", {"c"}, elsewhere, any_key=True)
-                if key == "c":
-                    return Answer(choice="cancel")
+            if isinstance(key, str) and (warning := ONCE_MORE.get(key)):
+                again = self._key(warning, f"{whole}\n{warning}", {key}, elsewhere, any_key=True)
                 # Another key does nothing else. Enter was meant as a no, not as an approval.
-                answer = key if isinstance(key, Answer) else None
+                answer = self._answer(offers[key], view) if again == key else None
+                answer = again if isinstance(again, Answer) else answer
             else:
                 answer = key if isinstance(key, Answer) else self._answer(offers[key], view)
             if answer is not None:
@@ -79,7 +80,7 @@ class TerminalSurface:
                 answer = elsewhere()
                 if answer is not None:
                     asked = "Asked to stop" if answer.choice == "quit" else "Answered"
-                    print(f"{asked} from another shell.", flush=True)
+                    print("The files changed." if answer.choice == "refresh" else f"{asked} from another shell.")
                     return answer
                 key = pressed.read(READ_AGAIN, self._signals)
                 if key is None:

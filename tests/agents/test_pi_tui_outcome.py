@@ -78,12 +78,12 @@ def test_what_the_runner_ended_is_the_runners_doing_even_with_the_mark(
 
 def test_an_error_under_the_mark_is_judged_as_in_stream_mode() -> None:
     limited = tui_outcome(exited(0), {**MARK, "stopReason": "error", "errorMessage": LIMITED})
-    assert (limited.ending, limited.cause, limited.seconds) == ("crashed", "429: Slow down", 12.5)
+    assert (limited.ending, limited.cause, limited.seconds) == ("refused", "429: Slow down", 12.5)
     assert (limited.retry_after, limited.permanent) == (30, False)
     refused = tui_outcome(exited(0), {**MARK, "stopReason": "error", "errorMessage": '401: {"message":"Wrong key"}'})
-    assert (refused.ending, refused.permanent) == ("crashed", True)
+    assert (refused.ending, refused.permanent) == ("refused", True)
     silent = tui_outcome(exited(0), {**MARK, "stopReason": "error"})
-    assert (silent.ending, silent.permanent) == ("crashed", False)
+    assert (silent.ending, silent.permanent) == ("refused", False)
 
 
 def test_an_error_message_without_an_error_is_none() -> None:

@@ -130,7 +130,7 @@ def test_no_one_waits_for_more_than_a_day(message: str) -> None:
 
 def test_the_outcome_of_such_a_session() -> None:
     limited = failed_outcome(failure_of(error(429, "Slow down", resets_in_seconds=30)), "log in")
-    assert (limited.ending, limited.cause, limited.stop_reason) == ("crashed", "429: Slow down", "error")
+    assert (limited.ending, limited.cause, limited.stop_reason) == ("refused", "429: Slow down", "error")
     assert (limited.permanent, limited.retry_after) == (False, 30)
     refused = failed_outcome(failure_of(error(401, "Wrong key")), "log in")
     assert (refused.permanent, refused.retry_after) == (True, None)

@@ -11,6 +11,7 @@ from marathon.core.records import (
     Answer,
     Cancelled,
     FeedbackWritten,
+    FilesMissing,
     Finished,
     Gate,
     HumanMark,
@@ -98,7 +99,7 @@ def endings(ids: tuple[str, ...]) -> st.SearchStrategy[SessionEnded]:
     )
 
 
-def verdicts(ids: tuple[str, ...], choices: tuple[str, ...] = ("continue", "redo", "loop", "answer")) -> Any:
+def verdicts(ids: tuple[str, ...], choices: tuple[str, ...] = ("continue", "redo", "loop", "answer", "accept")) -> Any:
     return st.builds(
         Answer,
         choice=st.sampled_from(choices),
@@ -114,7 +115,10 @@ def any_record(definitions: Definitions, key: str) -> st.SearchStrategy[Record]:
     ids = tuple(phase.id for _, phase in places(definitions, key))
     phase = st.sampled_from(ids)
     kinds = st.sampled_from(
-        ["review", "output", "skipped", "paused", "question", "failed", "left", "stuck", "invalid", "limit", "rounds"]
+        [
+            *["review", "output", "skipped", "back", "paused", "question", "failed", "left", "stuck", "invalid"],
+            *["limit", "rounds", "missing"],
+        ]
     )
     marks = st.builds(HumanMark, size=st.integers(0, 1000), digest=_WORDS)
     moves = st.builds(
@@ -148,6 +152,7 @@ def any_record(definitions: Definitions, key: str) -> st.SearchStrategy[Record]:
             message=_WORDS,
             note=st.none() | _WORDS,
             onward=st.sampled_from(["next", "again"]),
+            about=st.lists(st.sampled_from(["plan.md", "tests"]), max_size=1),
         ),
         verdicts(ids),
         moves,
@@ -169,6 +174,7 @@ def any_record(definitions: Definitions, key: str) -> st.SearchStrategy[Record]:
             heading=_WORDS,
             text=_WORDS,
         ),
+        st.builds(FilesMissing, names=st.lists(st.sampled_from(["plan.md", "instructions.md"]), max_size=2)),
         st.builds(Torn, bytes=st.integers(1, 1000)),
         st.builds(Remark, text=_WORDS),
         st.just(FeedbackWritten()),

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marathon.core.budgets import Limits
-from marathon.core.completion import all_met, judged
+from marathon.core.completion import account, all_met, judged, known_by, result_facts
 from marathon.core.courses.phases import Phases
 from marathon.core.criteria import Criterion
 from marathon.core.decide import next_step
 from marathon.core.error_kind import Kind
-from marathon.core.records import Checked, CheckResult, CriteriaFound, Gate, Record, SessionStarted
+from marathon.core.records import Answer, Checked, CheckResult, CriteriaFound, Finished, Gate, Record, SessionStarted
 from marathon.core.steps import Finish, RunSession, Step, Verify
 from tests.core.making import RPI, begun, fold, left, library, started, thorough, verdict, workflow
 from tests.core.play import Play
@@ -138,6 +138,65 @@ def test_an_error_is_the_agents_to_mend_or_the_humans(kinds: tuple[Kind, Kind], 
     assert (found.reason if isinstance(found, Gate) else "session") == step_wanted
 
 
+# A human accepts the work as it is
+
+BLOCKED = proposed(checked("lint", "reads well", reason="exit code 127", kind="blocking"))
+
+
+def blocked() -> Gate:
+    gate = step(BLOCKED)
+    assert isinstance(gate, Gate)
+    return gate
+
+
+def test_a_human_may_accept_exactly_what_the_gate_showed_as_unmet() -> None:
+    gate = blocked()
+    assert gate.about == ["tests"]
+    records = [*BLOCKED, opened(gate), verdict("accept", text="good enough")]
+    assert step(records) == Finish(accepted=("tests",))
+    life = fold([*records, Finished(accepted=["tests"])])
+    assert (life.finished, life.accepted) == (True, ("tests",))
+    assert life.unwritten is not None, "the words are for human.md"
+
+
+def test_auto_approve_accepts_nothing() -> None:
+    assert isinstance(step([*BLOCKED, opened(blocked()), verdict("accept", text="x", by="auto")]), RunSession)
+
+
+def test_an_accept_does_not_count_for_criteria_that_changed_since() -> None:
+    harder = CriteriaFound(digest="e", criteria=[*WANTED.criteria, Criterion(name="fast", command="bench")])
+    assert step([*BLOCKED, opened(blocked()), harder, verdict("accept", text="x")]) == Verify(harder)
+
+
+def test_a_gate_without_unmet_criteria_cannot_be_accepted_away() -> None:
+    sessions: list[Record] = [started("implement"), left("completed/done", output="missing")]
+    missing: list[Record] = [begun("implement"), WANTED, *sessions * 3]
+    gate = step(missing)
+    assert isinstance(gate, Gate)
+    assert (gate.reason, gate.about) == ("stuck", [])
+    assert isinstance(step([*missing, opened(gate), verdict("accept", text="x")]), RunSession)
+
+
+# How it is known
+
+RAN = CheckResult(name="tests", met=True, command="pytest")
+SAID = CheckResult(name="reads well", met=True, tail="I read it")
+UNMET = CheckResult(name="lint", met=False, command="ruff", reason="exit code 1", tail="E501")
+
+
+def test_what_ran_what_the_agent_says_and_what_a_human_accepted_are_told_apart() -> None:
+    assert [known_by(each, ["lint"]) for each in (RAN, SAID, UNMET)] == ["ran", "agent", "accepted"]
+    assert known_by(UNMET) is None
+    assert [result_facts(each, ["lint"])["met"] for each in (RAN, SAID, UNMET)] == [True, True, False]
+    assert [result_facts(each)["evidence"] for each in (RAN, SAID, UNMET)] == ["", "I read it", ""]
+
+
+def test_no_sum_goes_over_what_ran_and_what_was_said() -> None:
+    assert account([RAN, SAID, UNMET], ["lint"]) == ["1 criterion ran", "1 on the agent's word", "1 accepted by you"]
+    assert account([RAN, RAN]) == ["2 criteria ran"]
+    assert account([]) == []
+
+
 def opened(gate: Gate) -> Record:
     return replace(gate, token="t")
 
@@ -173,6 +232,14 @@ def test_criteria_that_became_less_are_named_and_asked_about() -> None:
     found = step(proposed(fewer))
     assert isinstance(found, Gate)
     assert "- tests" in found.message
+
+
+def test_a_task_whose_criteria_were_all_removed_is_not_done_without_a_yes() -> None:
+    none_left = CriteriaFound(digest="e", agreed=False, lost=["tests", "lint", "reads well"])
+    found = step(proposed(none_left))
+    assert isinstance(found, Gate)
+    assert (found.reason, "- tests" in found.message) == ("checks", True)
+    assert step([*proposed(none_left), opened(found), verdict()]) == Finish()
 
 
 def test_criteria_that_cannot_be_read_end_nothing() -> None:
@@ -230,10 +297,10 @@ WORKFLOWS = [
 @given(
     st.sampled_from(WORKFLOWS),
     st.lists(ENDS, max_size=20),
-    st.lists(verdicts(("work",), ("continue", "answer", "redo")), max_size=20),
+    st.lists(verdicts(("work",), ("continue", "answer", "redo", "accept")), max_size=20),
     st.lists(RESULTS, max_size=10),
 )
-def test_no_sequence_of_proposals_completes_a_task_with_an_unmet_check(
+def test_no_word_makes_an_unmet_criterion_met_and_only_a_humans_accept_ends_a_task_without_it(
     definitions: Any, ended: list[Any], said: list[Any], results: list[Checked]
 ) -> None:
     play = Play(definitions, "one", iter(ended), iter(said), checks=iter(results))
@@ -242,4 +309,11 @@ def test_no_sequence_of_proposals_completes_a_task_with_an_unmet_check(
         if isinstance(found, Finish):
             session = max(number for number, record in enumerate(play.records) if isinstance(record, SessionStarted))
             last = [record for record in play.records[session:] if isinstance(record, Checked)][-1]
-            assert {"tests", "lint", "reads well"} <= {result.name for result in last.results if result.met}
+            unmet = {"tests", "lint", "reads well"} - {result.name for result in last.results if result.met}
+            assert set(found.accepted) == unmet
+            if unmet:
+                gate, answer = play.records[-2:]
+                assert isinstance(gate, Gate)
+                assert isinstance(answer, Answer)
+                assert (answer.choice, set(gate.about)) == ("accept", unmet)
+                assert answer.by != "auto"

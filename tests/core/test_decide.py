@@ -9,11 +9,12 @@ import pytest
 
 from marathon.core.budgets import Limits
 from marathon.core.courses.phases import Phases
-from marathon.core.gates import is_auto_approved
+from marathon.core.gates import auto_answer
 from marathon.core.records import (
     Begun,
     Cancelled,
     Choice,
+    FilesMissing,
     Finished,
     Gate,
     Moved,
@@ -60,6 +61,10 @@ def row(phase: str, *ended: SessionEnded, step: str, words: str | tuple[str, ...
 
 def crash(cause: str = "exit code 1") -> SessionEnded:
     return left(None, ending="crashed", cause=cause, output="missing")
+
+
+def refused(cause: str) -> SessionEnded:
+    return left(None, ending="refused", cause=cause, output="missing")
 
 
 IDLE = left("running/implement", changed=False, output="missing")
@@ -174,7 +179,7 @@ TABLE = {
     "called done three times, not in a row": row(
         "implement", NO_RESULT, NO_RESULT, CHUNK, NO_RESULT, step="session implement", words="result.md"
     ),
-    # skipping ahead, or back
+    # skipping ahead
     "research to implement": row(
         "research",
         left("paused/implement"),
@@ -195,11 +200,18 @@ TABLE = {
     "research to implement, without research": row(
         "research", left("paused/implement", output="missing"), step="gate skipped research, then again"
     ),
-    "back from plan": row("plan", left("paused/research"), step="gate skipped plan, then next"),
-    "back from implement": row("implement", left("paused/plan"), step="gate skipped implement, then again"),
-    "back from implement, running": row(
-        "implement", left("running/research"), step="gate skipped implement, then again"
+    # back
+    "back from plan": row(
+        "plan", left("running/research"), step="gate back plan, then again", words="go back from plan to research"
     ),
+    "back from plan, paused, though a plan is there": row(
+        "plan", left("paused/research"), step="gate back plan, then again"
+    ),
+    "back from plan, without a plan": row(
+        "plan", left("running/research", output="missing"), step="gate back plan, then again"
+    ),
+    "back from implement": row("implement", left("paused/plan"), step="gate back implement, then again"),
+    "back from implement, running": row("implement", left("running/research"), step="gate back implement, then again"),
     "implement to done, paused": row("implement", left("paused/done"), step="gate skipped implement, then again"),
     "implement to done, running": row("implement", left("running/done"), step="gate skipped implement, then again"),
     "implement, completed in another phase": row(
@@ -233,6 +245,15 @@ TABLE = {
         step="gate failed research, then again",
     ),
     "crashed twice, not in a row": row("implement", crash(), CHUNK, crash(), step="wait retry 2"),
+    "refused by the provider, which is no crash": row(
+        "implement", refused("429: slow down"), step="wait retry 2", words="the provider refused (429: slow down)"
+    ),
+    "refused by the provider again and again": row(
+        "implement",
+        *[refused("429: slow down")] * 4,
+        step="gate failed implement, then again",
+        words="The provider refused 4 times in a row; last: 429: slow down",
+    ),
     "no retries allowed": row("implement", crash(), step="gate failed implement, then again", retries=0),
     "one slow retry allowed": row("implement", crash(), step="wait retry 60", retries=1, retry_wait=60),
     "failed for good": row(
@@ -376,7 +397,7 @@ def test_a_restart_begins_again_after_the_end_or_a_cancel() -> None:
 # Gates
 
 
-WAITS_FOR_ITS_CAUSE = ("limit", "checks", "clarify", "definition", "redefined")
+WAITS_FOR_ITS_CAUSE = ("limit", "checks", "missing", "clarify", "definition", "redefined")
 
 
 @pytest.mark.parametrize("reason", [reason for reason in get_args(Reason) if reason not in WAITS_FOR_ITS_CAUSE])
@@ -495,6 +516,8 @@ AUTO_APPROVED = {
     ("blocked", "again"): False,
     ("skipped", "next"): True,
     ("skipped", "again"): False,
+    ("back", "again"): True,
+    ("missing", "again"): False,
     ("output", "next"): False,
     ("output", "again"): False,
     ("paused", "again"): False,
@@ -515,7 +538,7 @@ AUTO_APPROVED = {
 
 @pytest.mark.parametrize(("reason", "onward"), AUTO_APPROVED)
 def test_auto_approve_passes_reviews_in_order_and_no_problem(reason: Reason, onward: Onward) -> None:
-    assert is_auto_approved(gate(reason, onward=onward)) is AUTO_APPROVED[reason, onward]
+    assert (auto_answer(gate(reason, onward=onward), 0) is not None) is AUTO_APPROVED[reason, onward]
 
 
 def test_the_table_of_auto_approval_knows_every_gate() -> None:
@@ -524,14 +547,15 @@ def test_the_table_of_auto_approval_knows_every_gate() -> None:
 
 @pytest.mark.parametrize("case", [case for case, given in TABLE.items() if given.step.startswith("gate")])
 def test_auto_approval_never_skips_a_phase(case: str) -> None:
-    """Whatever gate a session led to: if it is passed unseen, the next phase in order follows."""
+    """Whatever gate a session led to: if no one looks, the next phase in order follows, or the earlier one proposed."""
     given = TABLE[case]
     step = decide(after(given.phase, *given.ended), limits=given.limits)
     assert isinstance(step, Gate)
-    if is_auto_approved(step):
-        opened = replace(step, token="t")
-        passed = decide([*after(given.phase, *given.ended), opened, verdict(by="auto")])
-        assert in_words(passed) == {"research": "move plan", "plan": "move implement"}[given.phase]
+    answer = auto_answer(step, 0)
+    if answer is not None:
+        passed = decide([*after(given.phase, *given.ended), replace(step, token="t"), answer])
+        onward = {"research": "move plan", "plan": "move implement", "implement": ""}[given.phase]
+        assert in_words(passed) == (f"move {step.back_to}" if step.reason == "back" else onward)
 
 
 # Waits and guidance
@@ -552,6 +576,13 @@ def test_after_a_wait_the_agent_is_told_what_it_waited_for() -> None:
     step = decide([*after("implement", CHUNK), WAIT, WaitEnded()])
     assert in_words(step) == "session implement"
     assert told(step) == "You asked to wait 5m 00s for: CI. That time is over."
+
+
+def test_after_a_wait_cut_short_the_agent_is_told_so() -> None:
+    step = decide([*after("implement", CHUNK), WAIT, WaitEnded(early=True)])
+    assert told(step).startswith("You asked to wait 5m 00s for: CI. The human ended the wait early")
+    assert "over." not in told(step).replace("not over.", "")
+    assert told(decide([*after("implement", CHUNK), RETRY, WaitEnded(early=True)])) == ""
 
 
 def test_after_a_retry_wait_the_agent_is_told_nothing_new() -> None:
@@ -575,6 +606,90 @@ def test_a_session_cut_off_again_and_again_is_told_so_once() -> None:
         guidance = list(step.guidance)
     assert len(guidance) == 2
     assert guidance[0] == "Write research.md."
+
+
+# The agent's reason
+
+WRONG = gate("paused", "implement", onward="again", note="no UserService exists")
+IN_RESEARCH = Moved(path=[("rpi", 0)], steps=1, phase="research")
+
+
+@pytest.mark.parametrize(
+    "answered",
+    [[verdict()], [verdict("redo", phase="research", text="why"), IN_RESEARCH], [verdict("loop"), IN_RESEARCH]],
+    ids=["continue", "another phase", "loop"],
+)
+def test_the_note_that_led_to_a_gate_is_kept_until_a_session_has_heard_it(answered: list[Record]) -> None:
+    records = [*after("implement", left("paused/implement")), WRONG, *answered]
+    phase = fold(records).phase
+    assert fold(records).stopped_by == WRONG
+    lost = [*records, started(phase, 2), left(None, ending="crashed")]
+    assert fold(lost).stopped_by == WRONG
+    assert fold([*lost, started(phase, 3), left(f"running/{phase}")]).stopped_by is None
+
+
+def test_a_note_that_only_asks_for_a_review_is_no_reason() -> None:
+    assert fold([*after("plan", left("paused/plan")), gate(phase="plan", note="planned"), verdict()]).stopped_by is None
+
+
+# Back
+
+BACK = gate("back", "plan", onward="again", note="research is wrong", back_to="research")
+
+
+def test_only_what_was_sent_back_unseen_is_counted_and_a_new_run_begins_at_none() -> None:
+    unseen, seen = verdict("redo", phase="research", by="auto"), verdict("redo", phase="research")
+    records = after("plan", left("running/research"))
+    assert in_words(decide([*records, BACK, unseen])) == "move research"
+    assert [fold([*records, BACK, each, BACK, each]).sent_back for each in (unseen, seen)] == [2, 0]
+    again = RunStarted(run=2, path=[("rpi", 0)], phase="research")
+    assert fold([*records, BACK, unseen, again]).sent_back == 0
+
+
+def test_the_later_of_two_phases_with_one_name_is_not_earlier() -> None:
+    definitions = library(workflow("top", "@inner", "mid", "@inner"), workflow("inner", "a"))
+    records: list[Record] = [Begun(workflow="top", path=[("top", 1)], phase="mid"), started("mid"), left("running/a")]
+    assert in_words(decide(records, definitions)) == "move a"
+
+
+# Files that the work rests on
+
+GONE = FilesMissing(names=["plan.md"])
+LOST = gate("missing", "implement", onward="again", about=["plan.md"])
+
+
+@pytest.mark.parametrize("ended", [CHUNK, left("completed/done")], ids=["before a session", "before the end"])
+def test_a_missing_file_is_a_gate_that_closes_when_the_file_is_back(ended: SessionEnded) -> None:
+    records: list[Record] = after("implement", ended)
+    meant = in_words(decide(records))
+    step = decide([*records, GONE])
+    assert in_words(step) == "gate missing implement, then again"
+    assert "plan.md is missing or blank" in told(step)
+    assert isinstance(step, Gate)
+    opened = replace(step, token="t")
+    assert decide([*records, GONE, opened]) is opened
+    assert in_words(decide([*records, GONE, opened, FilesMissing()])) == meant
+    assert in_words(decide([*records, GONE, opened, verdict()])) == meant, "the human continues without it"
+
+
+def test_a_yes_counts_for_the_files_that_were_named_and_until_they_are_back() -> None:
+    records = [*after("implement", CHUNK), GONE, LOST, verdict()]
+    assert in_words(decide(records)) == "session implement"
+    both = [*records, FilesMissing(names=["instructions.md", "plan.md"])]
+    assert told(decide(both)).startswith("instructions.md is missing or blank")
+    assert in_words(decide([*records, FilesMissing(), GONE])) == "gate missing implement, then again"
+
+
+def test_reviews_stand_until_their_phase_is_done_again() -> None:
+    reviewed = [*after("research", left("paused/research")), gate(), verdict(by="auto"), move(1, "plan").record]
+    reviewed += [started("plan", 2), left("paused/plan"), gate(phase="plan"), verdict(), move(2, "implement").record]
+    course = Phases(RPI)
+    unseen, seen = course.where(fold(reviewed)).reviews
+    assert (unseen, unseen.by_human) == (("research", "auto", "research.md"), False)
+    assert (seen, seen.by_human) == (("plan", "terminal", "plan.md"), True)
+    assert [each.phase for each in course.where(fold([*reviewed, move(1, "plan").record])).reviews] == ["research"]
+    assert course.where(fold([*reviewed, move(0, "research").record])).reviews == ()
+    assert course.where(fold([*reviewed, RunStarted(run=2, path=[("rpi", 0)], phase="research")])).reviews == ()
 
 
 # Limits

@@ -11,7 +11,7 @@ import pytest
 from marathon.core.courses.phases import Phases
 from marathon.core.courses.where import Where
 from marathon.core.courses.workflow import DONE
-from marathon.core.gates import POLICIES, Offer, commands, offers, refusal
+from marathon.core.gates import POLICIES, Offer, auto_answer, commands, offers, refusal
 from marathon.core.records import Answer, Gate, Reason
 from tests.core.making import RPI, after, begun, fold, gate, left, library, verdict, workflow
 
@@ -26,8 +26,8 @@ def where(**more: Any) -> Where:
 
 
 def found(reason: Reason = "review", at: str = "plan", **more: Any) -> tuple[Offer, ...]:
-    of_gate = {name: more.pop(name) for name in ("onward",) if name in more}
-    return offers(Gate(reason=reason, phase=at, **of_gate), where(**more))
+    of_gate = {name: more.pop(name) for name in ("onward", "about") if name in more}
+    return offers(Gate(reason=reason, phase=at, back_to="research", **of_gate), where(**more))
 
 
 def keys(offered: tuple[Offer, ...]) -> str:
@@ -39,6 +39,7 @@ KEYS: dict[Reason, str] = {
     "rounds": "enter f r 1 o c q",
     "output": "enter f r 1 o c q",
     "skipped": "enter f r 1 2 3 o c q",
+    "back": "enter f r 1 2 3 o c q",
     "paused": "enter f r 1 2 3 o c q",
     "question": "enter o c q",
     "failed": "enter f r 1 o c q",
@@ -51,6 +52,7 @@ KEYS: dict[Reason, str] = {
     "definition": "enter o c q",
     "redefined": "enter r o c q",
     "checks": "enter r o c q",
+    "missing": "enter f r 1 o c q",
     "session": "enter f r 1 o c q",
     "clarify": "enter f r 1 o c q",
 }
@@ -109,6 +111,36 @@ def test_enter_says_what_it_does(more: dict[str, Any], label: str) -> None:
     assert found(**more)[0].label == label
 
 
+def test_at_a_proposal_to_go_back_enter_goes_back_and_nothing_goes_forward_by_a_plain_yes() -> None:
+    enter, feedback, *_ = offered = found("back", onward="next")
+    assert (enter.label, enter.choice, enter.phase) == ("Go back to research", "redo", "research")
+    assert (feedback.key, feedback.choice, feedback.phase, feedback.words) == ("f", "redo", "research", "required")
+    assert not any(offer.choice == "continue" for offer in offered)
+    assert commands(offered, TASK)[0] == f"pi-marathon redo {TASK} --phase research"
+    assert len(set(commands(offered, TASK))) == len(commands(offered, TASK))
+
+
+@pytest.mark.parametrize("reason", ["stuck", "blocked"])
+def test_accepting_is_offered_where_criteria_are_unmet_and_names_them(reason: Reason) -> None:
+    names = ["tests", "lint\x1b[2J", "docs", "fast"]
+    assert keys(found(reason, about=names)) == "enter f r 1 a o c q"
+    accept = next(offer for offer in found(reason, about=names) if offer.key == "a")
+    assert "tests, lint, docs, …" in accept.label
+    assert accept.command(TASK) == f'pi-marathon accept {TASK} -m "why"'
+
+
+def test_auto_approve_goes_back_twice_in_a_run_and_accepts_nothing() -> None:
+    back = Gate(reason="back", phase="plan", back_to="research")
+    assert [auto_answer(back, times) for times in range(4)] == [
+        Answer(choice="redo", phase="research", by="auto"),
+        Answer(choice="redo", phase="research", by="auto"),
+        None,
+        None,
+    ]
+    for reason in ("stuck", "blocked", "missing"):
+        assert auto_answer(Gate(reason=reason, phase="plan", onward="next", about=["tests"]), 0) is None
+
+
 # Which answers are taken
 
 ANSWERS = [
@@ -117,10 +149,11 @@ ANSWERS = [
     *(("loop", None, text) for text in ("", "once more")),
     *(("redo", phase, text) for phase, text in product((*PHASES, "gone"), ("", "why"))),
     *(("cancel", None, text) for text in ("", "why")),
+    *(("accept", None, text) for text in ("", "why")),
 ]
 
 
-def takes(reason: Reason, choice: str, phase: str | None, text: str, can_loop: bool) -> bool:
+def takes(reason: Reason, choice: str, phase: str | None, text: str, can_loop: bool, unmet: bool) -> bool:
     """The contract in its own words, apart from the table of policies."""
     at = "plan"
     about_workflow = reason in ("definition", "redefined")
@@ -128,19 +161,21 @@ def takes(reason: Reason, choice: str, phase: str | None, text: str, can_loop: b
         case "answer":
             return reason == "question"
         case "continue":
-            if reason in ("question", "workflow"):
+            if reason in ("question", "workflow", "back"):
                 return False
             return not text if reason == "checks" or about_workflow else True
         case "loop":
             return can_loop and bool(text) and reason not in ("question", "checks") and not about_workflow
         case "cancel":
             return not text
+        case "accept":
+            return reason in ("stuck", "blocked") and unmet and bool(text)
         case "redo":
             if reason == "question":
                 return False
             if about_workflow:
                 return (reason, phase, text) == ("redefined", at, "")
-            if reason in ("skipped", "paused", "workflow"):
+            if reason in ("skipped", "back", "paused", "workflow"):
                 return phase in PHASES
             known = (at,) if reason == "checks" else ("research", at)
             return phase in known and bool(text)
@@ -149,12 +184,13 @@ def takes(reason: Reason, choice: str, phase: str | None, text: str, can_loop: b
 
 @pytest.mark.parametrize("reason", REASONS)
 @pytest.mark.parametrize("can_loop", [False, True])
-def test_an_answer_is_taken_only_if_the_gate_offered_it(reason: Reason, can_loop: bool) -> None:
-    offered = found(reason, can_loop=can_loop)
+@pytest.mark.parametrize("about", [[], ["tests"]], ids=["all met", "unmet"])
+def test_an_answer_is_taken_only_if_the_gate_offered_it(reason: Reason, can_loop: bool, about: list[str]) -> None:
+    offered = found(reason, can_loop=can_loop, about=about)
     for choice, phase, text in ANSWERS:
         answer = Answer(choice=choice, phase=phase, text=text)  # type: ignore[arg-type]
         refused = refusal(offered, answer, TASK)
-        assert bool(refused) is not takes(reason, choice, phase, text, can_loop), (choice, phase, text)
+        assert bool(refused) is not takes(reason, choice, phase, text, can_loop, bool(about)), (choice, phase, text)
         if refused:
             assert choice in refused
             assert all(command in refused for command in commands(offered, TASK)), "it names what is offered"
@@ -188,7 +224,7 @@ def test_a_command_can_be_pasted_whatever_the_task_is_called() -> None:
 @pytest.mark.parametrize("reason", REASONS)
 def test_only_a_yes_lets_a_sessions_end_be_judged_again(reason: Reason) -> None:
     about_workflow = reason in ("definition", "redefined")
-    again = about_workflow or reason in ("limit", "checks", "session", "blocked")
+    again = about_workflow or reason in ("limit", "checks", "missing", "session", "blocked")
     records = [*after("implement", left("running/implement")), gate(reason, "implement", onward="again")]
     assert (fold([*records, verdict()]).ended is not None) is again
     assert (fold([*records, verdict()]).answered is None) is again

@@ -183,7 +183,7 @@ def test_sessions_that_changed_nothing_are_counted_unless_they_wait(ended: list[
     assert streaks_after(*ended).idle == idle
 
 
-IN_PASSING = ("session", "checks", "definition", "redefined")
+IN_PASSING = ("session", "checks", "missing", "definition", "redefined")
 
 
 @pytest.mark.parametrize("kind", get_args(Reason))
@@ -434,6 +434,7 @@ def test_a_new_run_begins_anew_and_keeps_what_is_owed_to_the_human() -> None:
         phase="research",
         run=2,
         restarted_with="also X",
+        archived=("result.1.md",),
         started="2026-02-02T14:30:00Z",
         delivered=mark(20),
         steer=(Steer("1", "still owed"),),

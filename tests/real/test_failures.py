@@ -43,7 +43,7 @@ def test_a_passing_fault_is_tried_again_and_then_a_gate_with_the_cause(
     ended = real.run(*QUICK)
     assert ended.returncode == 1, ended.stdout
     assert said in real.records("gate_opened")[-1]["message"]
-    assert [record["ending"] for record in real.records("session_ended")] == ["crashed", "crashed"]
+    assert [record["ending"] for record in real.records("session_ended")] == ["refused", "refused"]
     assert "pi tries again" in ended.stdout
 
 

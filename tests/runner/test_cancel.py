@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 from collections.abc import Callable
 
 import pytest
 
-from tests.process.driver import Pty
+from tests.process.driver import Pty, until
 from tests.support.listing import listing
 from tests.support.world import World, research
 
@@ -91,3 +93,61 @@ def test_yes_on_the_command_line_asks_nothing(world: World) -> None:
     assert ran.returncode == 3
     assert "cancelled" in ran.stdout
     assert world.sessions() == 1
+
+
+def test_a_session_that_runs_is_stopped_and_the_run_cancelled(
+    world: World, in_background: Callable[..., subprocess.Popen[str]]
+) -> None:
+    world.script(research(hold=True))
+    runner = in_background()
+    until(lambda: world.holding(1), "the session runs")
+    asked = world.cli("cancel", "task", "--yes")
+    assert (asked.returncode, asked.stdout.startswith("Asked the runner (pid")) == (0, True)
+    shown = runner.communicate(timeout=30)[0]
+    assert runner.returncode == 3
+    assert "This run was cancelled." in shown
+    assert [record["type"] for record in world.journal()][-2:] == ["session_ended", "cancelled"]
+    assert world.state()["state"] == "paused"
+    assert not list((world.task / ".marathon/inbox").iterdir())
+    assert world.run().returncode == 3
+    assert world.sessions() == 1
+
+
+def test_a_terminal_at_its_gate_hears_a_cancel_from_another_shell(
+    world: World, on_terminal: Callable[..., Pty]
+) -> None:
+    world.script(research())
+    terminal = on_terminal()
+    terminal.expect(KEYS_SHOWN)
+    assert world.cli("cancel", "task", "--yes").returncode == 0
+    terminal.expect(b"This run was cancelled")
+    assert terminal.wait() == 3
+    assert len(world.records("cancelled")) == 1
+
+
+def test_a_run_at_rest_without_a_gate_is_cancelled_at_once(world: World) -> None:
+    world.script({"append": {"a.md": "{n}"}, "state": {"state": "running", "phase": "research"}, "exit": 1})
+    assert world.cli("cancel", "task", "--yes").returncode == 2, "there is no run yet"
+    assert world.run("--retries", "0").returncode == 1
+    assert world.cli("redo", "task", "-m", "once more").returncode == 0
+    assert world.cli("cancel", "task", "--yes").returncode == 0
+    assert world.journal()[-1]["type"] == "cancelled"
+    assert "State:     cancelled" in world.cli("status", "task").stdout
+    again = world.cli("cancel", "task", "--yes")
+    assert (again.returncode, "because it is cancelled" in again.stderr) == (2, True)
+    resumed = world.run()
+    assert (resumed.returncode, world.sessions()) == (3, 1)
+
+
+def test_a_cancel_whose_runner_died_before_it_heard_counts_at_the_next_start(
+    world: World, in_background: Callable[..., subprocess.Popen[str]]
+) -> None:
+    world.script(research(hold=True))
+    runner = in_background()
+    until(lambda: world.holding(1), "the session runs")
+    runner.send_signal(signal.SIGSTOP)
+    assert world.cli("cancel", "task", "--yes").returncode == 0
+    runner.kill()
+    runner.wait()
+    assert world.run().returncode == 3
+    assert (len(world.records("cancelled")), world.sessions()) == (1, 1)

@@ -45,7 +45,7 @@ def test_completion_is_believed_only_when_the_command_passes(world: World) -> No
         [True],
     ]
     assert world.state()["criteriaStatus"] == {"test -e made": True}
-    assert "✓ test -e made" in ran.stdout
+    assert "✓ ran: test -e made" in ran.stdout
 
 
 def test_the_end_of_the_failing_output_goes_to_the_next_session_and_the_whole_is_kept(world: World) -> None:
@@ -79,6 +79,23 @@ def test_a_judgement_needs_a_real_yes_and_evidence(world: World, met: object, ev
     assert world.run("--auto-approve").returncode == 0
     assert world.sessions() == 4
     assert "Not met: It reads well." in world.prompt(4)
+
+
+def test_what_ran_and_what_the_agent_says_never_look_the_same(world: World) -> None:
+    criteria(world, "Made: `test -e made`", "It reads well.")
+    world.script(*whole(judging(touch="made")))
+    ran = world.run("--auto-approve", "--trust")
+    assert ran.returncode == 0
+    summary = world.read(".marathon/runs/001/summary.md")
+    for shown in (ran.stdout, world.cli("status", "task").stdout, summary):
+        assert "✓ ran: Made" in shown
+        assert "○ agent says: It reads well. (evidence: saw it)" in shown
+        assert "2 criteria" not in shown
+    assert "1 criterion ran, 1 on the agent's word" in ran.stdout
+    told = json.loads(world.cli("status", "task", "--json").stdout)["checks"]
+    assert [(each["known_by"], each["evidence"]) for each in told] == [("ran", ""), ("agent", "saw it")]
+    once_more = world.cli("check", "task")
+    assert "1 criterion ran, 1 on the agent's word." in once_more.stdout
 
 
 def test_no_criteria_is_said_in_the_end(world: World) -> None:
@@ -161,6 +178,14 @@ def test_a_checks_file_that_cannot_be_read_is_a_gate_that_names_the_mistake(worl
     assert world.sessions() == 0
     checks(world, "[[check]]\nname = 'x'\ncommand = 'true'\n")
     assert world.run("--auto-approve", "--trust").returncode == 0
+
+
+def test_an_agent_that_drops_every_criterion_does_not_get_away_with_it_either(world: World) -> None:
+    criteria(world, "It reads well.")
+    world.script(*whole(finish(write={"result.md": "done", "instructions.md": "# Do it\n"})))
+    ran = world.run("--auto-approve")
+    assert (ran.returncode, "These criteria were removed or changed" in ran.stdout) == (3, True)
+    assert not world.records("finished")
 
 
 # Commands and their ends

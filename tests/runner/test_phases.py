@@ -78,14 +78,14 @@ def test_completed_from_plan_is_not_accepted(world: World, on_terminal: Callable
     assert "phase implement" in world.prompt(3)
 
 
-def test_going_back_is_not_accepted_either(world: World) -> None:
+def test_going_back_is_a_question_though_the_output_is_there(world: World) -> None:
     world.script(research(), plan("research"))
     world.run()
     world.cli("approve", "task")
     ran = world.run()
     assert ran.returncode == 3
     assert "Phase: plan" in ran.stdout
-    assert "left paused/research. That was not accepted" in ran.stdout
+    assert "The agent proposes to go back from plan to research." in ran.stdout
 
 
 @pytest.mark.parametrize("write", [{}, {"research.md": ""}], ids=["missing", "empty"])
@@ -147,8 +147,72 @@ def test_paused_in_implement_offers_to_redo_plan_or_research(world: World, on_te
     assert b"Phase: plan" in terminal.expect(KEYS_SHOWN)
     assert "phase plan, round 2" in world.prompt(4)
     assert "no such service" in world.prompt(4)
+    assert "> step 3 cannot work" in world.prompt(4)
     terminal.send(b"\r")
     terminal.expect(b"Completed")
+
+
+@pytest.mark.parametrize(
+    ("command", "phase"),
+    [
+        (("approve", "task"), "implement"),
+        (("redo", "task", "--phase", "research", "-m", "look again"), "research"),
+        (("redo", "task", "--loop", "-m", "look again"), "research"),
+    ],
+    ids=["continue", "another phase", "loop"],
+)
+def test_the_agents_reason_goes_with_whatever_the_human_answers(
+    world: World, command: tuple[str, ...], phase: str
+) -> None:
+    wrong = chunk(state={"state": "paused", "phase": "implement", "note": "plan is wrong: no UserService exists"})
+    world.script(research(), plan(), wrong, chunk())
+    assert world.run("--auto-approve").returncode == 3
+    assert world.cli(*command).returncode == 0
+    world.run("--auto-approve", "--max-iterations", "4")
+    prompt = world.prompt(4)
+    assert f"phase {phase}" in prompt
+    assert "## Why the last session stopped" in prompt
+    assert "> plan is wrong: no UserService exists" in prompt
+    assert ("> look again" in prompt) is ("-m" in command)
+
+
+BACK = plan("research", "running", write={"notes.md": "{n}\n"})
+BACK["state"]["note"] = "research is wrong"
+
+
+def test_a_proposal_to_go_back_is_asked_about_and_enter_goes_back(
+    world: World, on_terminal: Callable[..., Pty]
+) -> None:
+    world.script(research(), BACK, research(), plan())
+    terminal = on_terminal()
+    terminal.expect(KEYS_SHOWN)
+    terminal.send(b"\r")
+    shown = terminal.expect(KEYS_SHOWN).decode()
+    assert "The agent proposes to go back from plan to research." in shown
+    assert "Note: research is wrong" in shown
+    assert "[Enter]  Go back to research" in shown
+    assert "[3]      Go to implement" in shown
+    terminal.send(b"\r")
+    assert b"Phase: research" in terminal.expect(KEYS_SHOWN)
+    assert "phase research, round 2" in world.prompt(3)
+    assert "> research is wrong" in world.prompt(3)
+    assert world.cli("status", "task").stdout.count("reviewed") == 0, "the review of research counts no more"
+    terminal.send(b"q")
+
+
+BLANK = {
+    "white space": " \n\t\n",
+    "a title": "# Research\n",
+    "headings": "# Research\n\n## Findings\n\n<!-- todo -->\n",
+}
+
+
+@pytest.mark.parametrize("text", BLANK.values(), ids=BLANK)
+def test_a_blank_output_is_no_output(world: World, text: str) -> None:
+    world.script(research(write={"research.md": text, "notes.md": "{n}"}), research())
+    assert world.run("--auto-approve", "--max-iterations", "2").returncode == 4
+    assert "research.md is missing or empty (headings do not count)" in world.prompt(2)
+    assert [record["output"] for record in world.records("session_ended")] == ["missing", "fresh"]
 
 
 def test_the_human_may_choose_a_phase_where_the_agent_skipped_ahead(

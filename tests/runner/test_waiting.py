@@ -54,7 +54,7 @@ def test_a_wait_survives_its_runner_with_its_deadline_and_a_key_ends_it(
     again.send(b"x")
     again.expect(b"[q]      Quit marathon")
     assert world.sessions() == 2
-    assert "You asked to wait 5m 00s for: CI" in world.prompt(2)
+    assert "You asked to wait 5m 00s for: CI. The human ended the wait early" in world.prompt(2)
     assert world.records("wait_ended")[0]["early"] is True
 
 

@@ -119,6 +119,7 @@ def test_without_a_terminal_each_event_that_matters_is_a_plain_line() -> None:
         WaitBegan("waiting: CI", 300),
         Waiting("waiting: CI", 300, skippable=False),
         CheckEnded("the tests pass", True, 3.2, command="pytest"),
+        CheckEnded("it is short", True, evidence="40 lines"),
         CheckEnded("it is readable", False, reason="the agent says no"),
         HumanNeeded("plan waits for you"),
     )
@@ -133,7 +134,8 @@ def test_without_a_terminal_each_event_that_matters_is_a_plain_line() -> None:
         "─── 1m 05s ───",
         "⚠️  STATE.json was not valid.",
         "⏳ waiting: CI │ 5m 00s left",
-        "✓ the tests pass (3s)",
+        "✓ ran: the tests pass (3s)",
+        "○ agent says: it is short (evidence: 40 lines)",
         "✗ it is readable: the agent says no",
     ]
 

@@ -106,7 +106,7 @@ class Stop:
 class Do:
     """output: writes the phase's file. work: any other. ask, wait: through the mailbox. hear: takes new steering."""
 
-    what: Literal["output", "empty output", "work", "ask", "wait", "hear"]
+    what: Literal["output", "empty output", "lose", "work", "ask", "wait", "hear"]
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ _some_elsewhere = st.lists(_elsewhere, max_size=2).map(tuple)
 proposals = st.builds(Propose, st.sampled_from(["running", "paused", "completed"]), _phases)
 leavings = st.builds(Leave, st.sampled_from([*GARBAGE, "nothing", "a link", "a folder"]))
 _acts = st.one_of(
-    st.builds(Do, st.sampled_from(["output", "output", "empty output", "work", "ask", "wait", "hear"])),
+    st.builds(Do, st.sampled_from(["output", "output", "empty output", "lose", "work", "ask", "wait", "hear"])),
     proposals,
     leavings,
     _elsewhere,

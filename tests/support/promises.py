@@ -74,8 +74,12 @@ class Promises:
 
     def no_gate_is_skipped_and_no_finished_phase_runs_again(self) -> None:
         way = Way(DEFINITIONS).follow(self.records)
+        assert way.sent_back <= 2
         for gate, answer in way.answered:
             match answer.by:
+                case "auto" if gate.reason == "back":
+                    assert (answer.choice, answer.phase) == ("redo", gate.back_to)
+                    assert self.witness.auto_approved
                 case "auto":
                     assert self.witness.auto_approved
                     assert gate.onward == "next"

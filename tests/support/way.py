@@ -20,6 +20,8 @@ from marathon.core.records import (
     SessionStarted,
 )
 
+_STANDING = ("limit", "missing")  # closed by what they wait for, too
+
 
 @dataclass(frozen=True)
 class Told:
@@ -75,6 +77,7 @@ class Way:
     verdict: tuple[Gate, Answer] | None = None
     ended: SessionEnded | None = None
     over: bool = False
+    sent_back: int = 0  # unseen, in this run
     answered: list[tuple[Gate, Answer]] = field(default_factory=list)
 
     @property
@@ -95,7 +98,7 @@ class Way:
                 self.over = record.over
             case RunStarted():
                 self._go(record.path)
-                self.over = False
+                self.over, self.sent_back = False, 0
             case SessionStarted():
                 self._nothing_stands_in_the_way()
                 assert record.phase == self.phase.id
@@ -112,7 +115,8 @@ class Way:
                 assert self.gate is not None, "an answer without a gate"
                 verdict = self.gate, record
                 self.answered.append(verdict)
-                self.verdict = None if self.gate.reason == "limit" and record.choice == "continue" else verdict
+                self.sent_back += (self.gate.reason, record.by) == ("back", "auto")
+                self.verdict = None if self.gate.reason in _STANDING and record.choice == "continue" else verdict
                 self.gate = None
             case Moved():
                 self._nothing_stands_in_the_way()
@@ -130,7 +134,7 @@ class Way:
 
     def _nothing_stands_in_the_way(self) -> None:
         assert not self.over, "something happened after the end"
-        assert self.gate is None or self.gate.reason == "limit", f"nobody answered the gate of {self.gate.phase}"
+        assert self.gate is None or self.gate.reason in _STANDING, f"nobody answered the gate of {self.gate.phase}"
 
     def _expected(self) -> Position:
         """Where a human sent the task, or where a phase without a gate leads."""

@@ -131,6 +131,9 @@ class Witness:
                 output = next(each.output for each in self.phases() if each.id == phase)
                 if output:
                     self.write(output, act.what == "output")
+            case Do("lose"):  # what the human may have reviewed
+                for each in self.phases()[:1]:
+                    (self.task.folder / str(each.output)).unlink(missing_ok=True)
             case Do("work"):
                 self.write("work.md")
             case Do("ask"):
@@ -148,7 +151,8 @@ class Witness:
     def write(self, name: str, something: bool = True) -> None:
         """Never the same twice, so that every version can be told from every other."""
         self.counted += 1
-        (self.task.folder / name).write_text("x" * self.counted if something else "")
+        nothing = "# x\n" * (self.counted % 2)  # an empty file, or a heading alone
+        (self.task.folder / name).write_text("x" * self.counted if something else nothing)
 
     def leave_state(self, act: Propose | Leave, phase: str) -> None:
         path = self.task.folder / "STATE.json"

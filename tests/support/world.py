@@ -55,7 +55,7 @@ def code_of(task: Path, home: Path) -> str:
 
 def as_human(args: Sequence[str], cwd: Path, home: Path) -> list[str]:
     """An answer to a gate with the gate's code; any other command as it is."""
-    if args[:1] and args[0] in ("approve", "redo", "answer", "cancel") and "--code" not in args:
+    if args[:1] and args[0] in ("approve", "redo", "answer", "accept") and "--code" not in args:
         tasks = [cwd / arg for arg in args[1:] if (cwd / arg / ".marathon").is_dir()]
         if tasks and (code := code_of(tasks[0], home)):
             return [args[0], "--code", code, *args[1:]]

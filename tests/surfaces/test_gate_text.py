@@ -105,7 +105,10 @@ def test_a_limit_says_how_to_go_on_with_more() -> None:
 
 
 def test_steps_and_checks_are_shown_where_they_are_known() -> None:
-    results = [CheckResult(name="tests", met=True), CheckResult(name="lint", met=False, reason="exit code 1")]
+    results = [
+        CheckResult(name="tests", met=True, command="make test"),
+        CheckResult(name="lint", met=False, reason="exit code 1"),
+    ]
     shown = "\n".join(describe(view(steps="7/9 steps", checks=check_lines(results))))
     assert "Plan: 7/9 steps" in shown
-    assert "✓ tests\n✗ lint: exit code 1" in shown
+    assert "✓ ran: tests\n✗ lint: exit code 1" in shown

@@ -14,6 +14,7 @@ import click
 from marathon.cli.arguments import DIRECTORY
 from marathon.cli.commands.gate import refuse_inside_a_session
 from marathon.cli.status_query import read_task
+from marathon.core.completion import account, known_by
 from marathon.core.criteria import in_full
 from marathon.core.records import CriteriaFound
 from marathon.core.text import one_line
@@ -69,14 +70,16 @@ def check(ctx: click.Context, shown: Path, trust: bool, as_json: bool) -> None:
     screen.close()
     met = sum(result.met for result in results)
     if as_json:
-        facts = {"met": met == len(results), "results": [asdict(each) for each in results], "logs": str(logs)}
+        found_out = [{**asdict(each), "known_by": known_by(each)} for each in results]
+        facts = {"met": met == len(results), "results": found_out, "logs": str(logs)}
         click.echo(json.dumps(facts))
     else:
         for result in results:
             if not result.met and result.tail:
                 tail = "\n".join(f"  {line}" for line in result.tail.splitlines())
                 click.echo(f"\n{one_line(result.name, 120)}:\n{tail}")
-        click.echo(f"\n{met} of {len(results)} criteria are met. The whole output: {logs}")
+        not_met = [f"{len(results) - met} not met"] if met < len(results) else []
+        click.echo(f"\n{', '.join([*account(results), *not_met])}. The whole output: {logs}")
     ctx.exit(0 if met == len(results) else NOT_MET)
 
 

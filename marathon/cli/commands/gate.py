@@ -1,4 +1,4 @@
-"""Commands that talk to a marathon from another shell: approve, redo, answer, cancel, steer, stop."""
+"""Commands that talk to a marathon from another shell: approve, redo, answer, accept, cancel, steer, stop."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from pathlib import Path
 import click
 
 from marathon.cli.arguments import DIRECTORY, message_text
-from marathon.cli.status_query import Known, read_task, resume_command
+from marathon.cli.status_query import Known, condition_of, read_task, resume_command
 from marathon.core.gates import POLICIES, refusal
 from marathon.core.records import Answer, Choice, Gate
+from marathon.core.text import one_line
 from marathon.errors import WrongUsage
 from marathon.process.terminal import interactive
 from marathon.process.tree import values_in_environ
+from marathon.runner.cancel import cancel_at_rest
+from marathon.runner.marathon import utc_now
+from marathon.store.file_store import FileStore
 from marathon.store.gate_code import GateCodes
 from marathon.store.lock import holder_of
 from marathon.store.places import codes_folder, states_folder
@@ -32,7 +36,8 @@ GATE = click.option("--gate", "token", metavar="TOKEN", help="Answer only if thi
 @CODE
 def approve(shown: Path, message: str | None, token: str | None, code: str | None) -> None:
     """Answer the open gate of DIR: continue."""
-    known, gate = _open_gate(shown, "approve", token, code)
+    known, gate = _open_gate(shown, "approve", token)
+    _check_code(shown, "approve", gate, code)
     said = f"Approved: {gate.phase}." if gate.onward == "next" else f"Noted: {gate.phase} may continue."
     said = {"criteria": "Agreed to exactly these.", "definition": "Agreed to exactly this workflow."}.get(
         POLICIES[gate.reason].agreement, said
@@ -50,7 +55,8 @@ def approve(shown: Path, message: str | None, token: str | None, code: str | Non
 def redo(shown: Path, phase: str | None, loop_: bool, message: str | None, token: str | None, code: str | None) -> None:
     """Answer the open gate of DIR: do a phase again."""
     text = "" if message is None else message_text(message)
-    known, gate = _open_gate(shown, "redo", token, code)
+    known, gate = _open_gate(shown, "redo", token)
+    _check_code(shown, "redo", gate, code)
     if loop_:
         _send(known, gate, "The workflow starts again from its first phase.", "loop", text=text)
     else:
@@ -67,7 +73,8 @@ def redo(shown: Path, phase: str | None, loop_: bool, message: str | None, token
 @CODE
 def answer(shown: Path, text: str, token: str | None, code: str | None) -> None:
     """Answer the agent's question; an empty text is an answer too."""
-    known, gate = _open_gate(shown, "answer", token, code)
+    known, gate = _open_gate(shown, "answer", token)
+    _check_code(shown, "answer", gate, code)
     said = "Answered." if text.strip() else EMPTY_ANSWER
     _send(known, gate, said, "answer", text=text.encode("utf-8", "replace").decode())
 
@@ -76,17 +83,54 @@ def answer(shown: Path, text: str, token: str | None, code: str | None) -> None:
 @DIRECTORY
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @GATE
+def cancel(shown: Path, yes: bool, token: str | None) -> None:
+    """End the run of DIR for good, also in the middle of a session. A restart with -h begins a new run."""
+    if token is not None:
+        _open_gate(shown, "cancel", token)
+    task = Task.look(shown)
+    refuse_inside_a_session(task, "cancel")
+    known = read_task(shown, Path.cwd())
+    resume = resume_command(task, shown, Path.cwd())
+    if not known.life.begun or known.life.finished or known.life.cancelled:
+        why = condition_of(known.life, running=False)
+        raise WrongUsage(f"There is no run of {shown} to cancel, because it is {why}. Nothing was changed.")
+    if not yes and not _confirmed(f"End this run of {shown} for good?", f"pi-marathon cancel {shown} --yes"):
+        return
+    holder = holder_of(task.lock_path)
+    if holder:
+        task.inbox.put("cancel", to=str(known.life.run))
+        click.echo(f"Asked the runner ({holder}) to stop now and to cancel this run.")
+        return
+    cancel_at_rest(FileStore(task, utc_now), known.course, task, shown, utc_now)
+    again = with_option(resume, '-h "what to do"')
+    click.echo(f"Cancelled. To start again: {again}")
+
+
+@click.command("accept")
+@DIRECTORY
+@click.option("-m", "--message", required=True, help="Why it is good enough; added to human.md.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@GATE
 @CODE
-def cancel(shown: Path, yes: bool, token: str | None, code: str | None) -> None:
-    """End the run at the open gate of DIR for good. Nothing is removed; a restart with -h begins a new run."""
-    known, gate = _open_gate(shown, "cancel", token, code)
-    if not yes:
-        if not interactive():
-            raise WrongUsage(f"Cancelling needs a yes: pi-marathon cancel {shown} --yes")
-        if not click.confirm(f"End this run of {shown} for good?"):
-            click.echo("Nothing was changed.")
-            return
-    _send(known, gate, "Cancelled.", "cancel")
+def accept(shown: Path, message: str, yes: bool, token: str | None, code: str | None) -> None:
+    """End the task of DIR although not every criterion is met. The record says that you accepted it."""
+    text = message_text(message)
+    known, gate = _open_gate(shown, "accept", token)
+    _check_code(shown, "accept", gate, code)
+    _check_offered(known, Answer(choice="accept", text=text))
+    unmet = ", ".join(one_line(name, 80) for name in gate.about)
+    again = f"pi-marathon accept {shown} --yes -m {shlex.quote(text)}"
+    if yes or _confirmed(f"Accept {shown}, although this is not met: {unmet}?", again):
+        _send(known, gate, "Accepted.", "accept", text=text)
+
+
+def _confirmed(question: str, with_yes: str) -> bool:
+    if not interactive():
+        raise WrongUsage(f"This needs a yes: {with_yes}")
+    if click.confirm(question):
+        return True
+    click.echo("Nothing was changed.")
+    return False
 
 
 @click.command("steer")
@@ -128,8 +172,8 @@ def refuse_inside_a_session(task: Task, command: str) -> None:
         raise WrongUsage(f"'{command}' is for the human and does nothing inside an agent's session.")
 
 
-def _open_gate(shown: Path, command: str, token: str | None, code: str | None) -> tuple[Known, Gate]:
-    """The task and its open gate, for a person who may answer it."""
+def _open_gate(shown: Path, command: str, token: str | None) -> tuple[Known, Gate]:
+    """The task and its open gate."""
     refuse_inside_a_session(Task.look(shown), command)
     known = read_task(shown, Path.cwd())
     gate = known.life.gate
@@ -139,7 +183,6 @@ def _open_gate(shown: Path, command: str, token: str | None, code: str | None) -
     if any(message.kind == "verdict" and message.to == gate.token for message in known.task.inbox.messages()):
         resume = resume_command(known.task, shown, Path.cwd())
         raise WrongUsage(f"This gate was answered already. To continue: {resume}")
-    _check_code(shown, command, gate, code)
     return known, gate
 
 
@@ -166,18 +209,19 @@ def _agents_at_work() -> bool:
     return bool(runners & values_in_environ("MARATHON_RUNNER_ID"))
 
 
-def _send(known: Known, gate: Gate, said: str, choice: Choice, *, text: str = "", phase: str | None = None) -> None:
-    """Store the answer for exactly this gate, if the gate offers it, and say what happens next."""
-    refused = refusal(known.offers, Answer(choice=choice, phase=phase, text=text), str(known.shown))
+def _check_offered(known: Known, answer: Answer) -> None:
+    refused = refusal(known.offers, answer, str(known.shown))
     if refused:
         raise WrongUsage(refused)
+
+
+def _send(known: Known, gate: Gate, said: str, choice: Choice, *, text: str = "", phase: str | None = None) -> None:
+    """Store the answer for exactly this gate, if the gate offers it, and say what happens next."""
+    _check_offered(known, Answer(choice=choice, phase=phase, text=text))
     code = GateCodes(codes_folder()).code(gate.token)
     known.task.inbox.put("verdict", to=gate.token, code=code, choice=choice, text=text, phase=phase)
     resume = resume_command(known.task, known.shown, Path.cwd())
-    if choice == "cancel":
-        again = with_option(resume, '-h "what to do"')
-        click.echo(f"{said} To start again: {again}")
-    elif holder_of(known.task.lock_path):
+    if holder_of(known.task.lock_path):
         click.echo(f"{said} The running marathon takes it up at its gate.")
     else:
         click.echo(f"{said} To continue: {resume}")

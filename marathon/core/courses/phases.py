@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import ClassVar, Literal, NamedTuple
 
 from marathon.core.breakers import CUT_SHORT, WARN_FROM_ROUND
 from marathon.core.budgets import Limits
-from marathon.core.completion import all_met, failures_for_agent, human_needed_for, same_failures
+from marathon.core.completion import all_met, failures_for_agent, human_needed_for, same_failures, unmet_names
 from marathon.core.courses.base import Course
-from marathon.core.courses.where import Where
+from marathon.core.courses.where import Review, Where
 from marathon.core.courses.workflow import (
     DONE,
     Definitions,
@@ -28,7 +29,7 @@ from marathon.core.courses.workflow import (
 from marathon.core.decide import note_of, stuck_reason
 from marathon.core.gates import POLICIES
 from marathon.core.life import Life
-from marathon.core.records import Begun, Checked, Gate, Moved, Record, RunStarted, SessionEnded
+from marathon.core.records import Answer, Begun, Checked, Gate, Moved, Record, RunStarted, SessionEnded
 from marathon.core.steps import Finish, Note, RunSession, Step, Verify
 
 REFUSED_ENDS = 3
@@ -44,6 +45,7 @@ class Place(NamedTuple):
     position: Position = Position(())
     rounds: tuple[tuple[str, int], ...] = ()  # how often each phase has come to its review in this run
     gates: tuple[str, ...] = ()  # the phases that had a review when the task began
+    passed: tuple[tuple[str, str], ...] = ()  # the phases whose review stands, and who let each of them pass
 
     def round_of(self, phase: str) -> int:
         return dict(self.rounds).get(phase, 0)
@@ -80,13 +82,22 @@ class Phases(Course):
             case Begun():
                 return Place(record.workflow, Position(_path(record.path)), gates=tuple(record.gates))
             case RunStarted():
-                return place._replace(position=Position(_path(record.path)), rounds=())
+                return place._replace(position=Position(_path(record.path)), rounds=(), passed=())
             case Moved():
-                return place._replace(position=Position(_path(record.path), record.steps))
+                moved = place._replace(position=Position(_path(record.path), record.steps))
+                return moved._replace(passed=self._still_passed(place, record.phase))
+            case Answer() if before.gate and record.choice == "continue" and before.gate.onward == "next":
+                return place._replace(passed=tuple({**dict(place.passed), before.gate.phase: record.by}.items()))
             case Gate() if POLICIES[record.reason].review_round:
                 rounds = {**dict(place.rounds), record.phase: place.round_of(record.phase) + 1}
                 return place._replace(rounds=tuple(rounds.items()))
         return place
+
+    def _still_passed(self, place: Place, phase: str) -> tuple[tuple[str, str], ...]:
+        """Without the phase that is to be worked on, and without those that follow it."""
+        order = self.phase_ids(place.workflow)
+        again = order[order.index(phase) :] if phase in order else [phase]
+        return tuple((name, by) for name, by in place.passed if name not in again)
 
     def restart(self, life: Life) -> RunStarted:
         path, phase = places(self.definitions, _place(life).workflow)[0]
@@ -110,15 +121,23 @@ class Phases(Course):
                 phases=known,
                 round=place.round_of(phase.id) + 1,
                 can_loop=place.position.path[-1].place > 0 and self._may_loop(place.position),
+                reviews=self._reviews(place),
             )
         except WorkflowInvalid as changed:
-            return Where(None, phases=known, problem=str(changed))
+            return Where(None, phases=known, reviews=self._reviews(place), problem=str(changed))
+
+    def _reviews(self, place: Place) -> tuple[Review, ...]:
+        outputs: dict[str, str | None] = {}
+        with contextlib.suppress(WorkflowInvalid):
+            outputs = {phase.id: phase.output for _, phase in places(self.definitions, place.workflow)}
+        return tuple(Review(phase, by, outputs.get(phase)) for phase, by in place.passed)
 
     def _current(self, life: Life) -> Phase:
         phase = current(self.definitions, _place(life).position)
         if phase.id != life.phase:
             raise WorkflowInvalid(f"the phase at this place was '{life.phase}' and is '{phase.id}' now")
-        return phase
+        # A definition that is not pinned in the journal may have lost a review since the task began.
+        return replace(phase, gate=phase.gate or (not life.pinned and phase.id in _place(life).gates))
 
     def _may_loop(self, position: Position) -> bool:
         try:
@@ -158,6 +177,8 @@ class Phases(Course):
         if POLICIES[gate.reason].agreement == "criteria" and answer.choice == "redo":
             refused = f"The human does not agree to the success criteria as they are now. {REFUSED}"
             return RunSession(phase, (*life.guidance, refused, gate.message))
+        if answer.choice == "accept":
+            return self._accepted(life, phase, gate, answer)
         try:
             if answer.choice == "loop":
                 position = loop(self.definitions, _place(life).position)
@@ -179,6 +200,14 @@ class Phases(Course):
             raise WorkflowInvalid(f"there is no phase '{phase}' in this workflow")
         return _move(Position(target, place.position.steps + 1), phase)
 
+    def _accepted(self, life: Life, phase: Phase, gate: Gate, answer: Answer) -> Step:
+        """A human takes the work as it is. That counts for exactly the criteria that the gate showed."""
+        if answer.by == "auto" or not (gate.digest and gate.about):
+            return RunSession(phase, life.guidance)
+        if life.criteria is not None and gate.digest == life.criteria.digest:
+            return Finish(accepted=tuple(gate.about))
+        return self._onward(life, phase)
+
     def _onward(self, life: Life, phase: Phase) -> Step:
         """The next phase; after the last one, the criteria decide."""
         following, over = advance(self.definitions, _place(life).position)
@@ -189,7 +218,7 @@ class Phases(Course):
             return Finish()
         if checked is None or checked.digest != criteria.digest:
             return Verify(criteria)
-        # No one's word makes an unmet criterion met: not the agent's, and at a gate not the human's.
+        # No one's word makes an unmet criterion met. A human may only accept the work without it.
         if all_met(criteria, checked):
             return Finish()
         return RunSession(phase, (*life.guidance, *failures_for_agent(checked)))
@@ -208,6 +237,8 @@ class Phases(Course):
             return _invalid(life, ended.invalid, phase)
         if claim == "skip":
             return _skipped(ended, phase)
+        if claim == "back":
+            return _back(ended, phase)
         if claim == "pause" and not ended.wait and ended.ending != "left":
             message = f"The agent paused inside {phase.id}: the plan may be wrong."
             return Gate(reason="paused", phase=phase.id, message=message, note=note_of(ended))
@@ -215,7 +246,7 @@ class Phases(Course):
 
     def _claim(
         self, life: Life, ended: SessionEnded, phase: Phase
-    ) -> Literal["working", "complete", "skip", "pause", "none"]:
+    ) -> Literal["working", "complete", "skip", "back", "pause", "none"]:
         """What STATE.json amounts to, seen from the phase the session was in."""
         proposal = ended.proposal
         if proposal is None:
@@ -228,7 +259,19 @@ class Phases(Course):
             if proposal.state == "running":
                 return "complete" if over and ended.signal else "working"
             return "pause" if phase.repeats else "complete"
-        return "complete" if proposal.phase == next_id and not over else "skip"
+        if proposal.phase == next_id and not over:
+            return "complete"
+        return "back" if self._is_earlier(life, proposal.phase) else "skip"
+
+    def _is_earlier(self, life: Life, phase: str) -> bool:
+        """Whether the phase comes before the one at hand."""
+        workflow, here = _place(life).workflow, _place(life).position.path
+        try:
+            paths = [path for path, _ in places(self.definitions, workflow)]
+            named = locate(self.definitions, workflow, phase, here)
+        except WorkflowInvalid:
+            return False
+        return named is not None and here in paths and paths.index(named) < paths.index(here)
 
     def _complete(self, life: Life, ended: SessionEnded, phase: Phase, limits: Limits) -> Step:
         if phase.output and ended.output != "fresh":
@@ -239,7 +282,7 @@ class Phases(Course):
         if isinstance(onward, RunSession):
             assert life.checked
             return _unmet(life, life.checked, onward, limits)
-        if phase.gate or (not life.pinned and phase.id in _place(life).gates):
+        if phase.gate:
             return _review(life, ended, phase, limits)
         return onward
 
@@ -280,8 +323,15 @@ def _skipped(ended: SessionEnded, phase: Phase) -> Gate:
     return Gate(reason="skipped", phase=phase.id, message=message, note=note_of(ended), onward=onward)
 
 
+def _back(ended: SessionEnded, phase: Phase) -> Gate:
+    assert ended.proposal
+    earlier = ended.proposal.phase
+    message = f"The agent proposes to go back from {phase.id} to {earlier}."
+    return Gate(reason="back", phase=phase.id, message=message, note=note_of(ended), back_to=earlier)
+
+
 def _without_output(life: Life, ended: SessionEnded, phase: Phase) -> Step:
-    lack = "is missing or empty" if ended.output == "missing" else "was not touched"
+    lack = "is missing or empty (headings do not count)" if ended.output == "missing" else "was not touched"
     message = f"The {phase.id} phase was called complete, but {phase.output} {lack}."
     times, note = life.streaks.without_output, note_of(ended)
     if phase.repeats:
@@ -295,11 +345,17 @@ def _without_output(life: Life, ended: SessionEnded, phase: Phase) -> Step:
 
 
 def _unmet(life: Life, checked: Checked, again: RunSession, limits: Limits) -> Step:
-    phase, note = again.phase.id, note_of(life.ended)
+    unmet = Gate(
+        reason="stuck",
+        phase=again.phase.id,
+        note=note_of(life.ended),
+        digest=checked.digest,
+        about=unmet_names(life.criteria, checked),
+    )
     if needed := human_needed_for(checked):
-        return Gate(reason="blocked", phase=phase, message=needed, note=note)
+        return replace(unmet, reason="blocked", message=needed)
     if stuck := same_failures(checked, life.streaks, limits.breakers) or stuck_reason(life, limits):
-        return Gate(reason="stuck", phase=phase, message=stuck, note=note)
+        return replace(unmet, message=stuck)
     return again
 
 

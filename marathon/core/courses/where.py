@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from marathon.core.courses.workflow import DONE, Phase
+
+
+class Review(NamedTuple):
+    """A phase that passed its review, who let it pass, and the file that was reviewed."""
+
+    phase: str
+    by: str
+    output: str | None
+
+    @property
+    def by_human(self) -> bool:
+        return self.by != "auto"
 
 
 @dataclass(frozen=True)
@@ -15,4 +28,5 @@ class Where:
     phases: tuple[str, ...] = ()  # where a human may send the task, in order
     round: int = 1  # how often this phase has been worked on
     can_loop: bool = False
+    reviews: tuple[Review, ...] = ()  # that were passed in this run and still stand
     problem: str = ""  # why the definition no longer fits the journal
