@@ -32,6 +32,7 @@ from marathon.core.records import (
     FeedbackWritten,
     Finished,
     Gate,
+    HandEdited,
     HumanMark,
     LimitSet,
     Moved,
@@ -90,6 +91,7 @@ class Life(NamedTuple):
     guidance: tuple[str, ...] = ()
     steer: tuple[Steer, ...] = ()
     reply: Reply | None = None  # to the agent's question
+    edited: tuple[HandEdited, ...] = ()  # by the human at gates, and not yet told to an agent
     delivered: HumanMark = NOTHING_DELIVERED
     unwritten: HumanNote | None = None
     restart: RestartBegun | None = None
@@ -148,6 +150,9 @@ def _apply(now: Life, record: Record) -> Life:
             return now._replace(gate=record, ended=ended, wait=None, answered=None)
         case Answer():
             return _answered(now, record)
+        case HandEdited():
+            others = tuple(each for each in now.edited if each.gate != record.gate)
+            return now._replace(edited=(*others, record) if record.edits else others)
         case FeedbackWritten():
             return now._replace(unwritten=None)
         case Moved():
@@ -246,6 +251,7 @@ def _session_ended(now: Life, record: SessionEnded) -> Life:
     return now._replace(
         delivered=started.human,
         reply=None,
+        edited=(),
         guidance=(),
         steer=tuple(steer for steer in now.steer if steer.id not in given),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 from dataclasses import replace
 from pathlib import Path
@@ -14,9 +13,9 @@ from marathon.core.gates import POLICIES, WAITS_FOR_HUMAN, Offer, is_auto_approv
 from marathon.core.records import Answer, Cancelled, Choice, Gate, OversightSet, Remark
 from marathon.core.text import steps_line
 from marathon.errors import MarathonError
-from marathon.runner import verify
+from marathon.runner import hand_edits, verify
 from marathon.runner.session import update_state
-from marathon.store.events import has_output
+from marathon.runner.sights import document_at_hand, last_log, sights
 from marathon.store.inbox import Message
 from marathon.surfaces.base import GateView
 from marathon.surfaces.gate_text import check_lines
@@ -37,7 +36,9 @@ def resolve(marathon: Marathon, gate: Gate) -> int | None:
         marathon.tell(f"{gate.phase}: approved automatically (--auto-approve); no one reviewed it.")
         answer = Answer(choice="continue", by="auto")
     if answer is None:
-        marathon.emit(HumanNeeded(f"pi-marathon: {gate.phase} waits for you"))
+        if marathon.rang_for != gate.token:  # not again after a look
+            marathon.emit(HumanNeeded(f"pi-marathon: {gate.phase} waits for you"))
+            marathon.rang_for = gate.token
         answer = marathon.surface.ask(_view(marathon, gate), lambda: _from_elsewhere(marathon, gate))
     if answer is None:
         return POLICIES[gate.reason].exit_code
@@ -61,7 +62,9 @@ def _open(marathon: Marathon, gate: Gate) -> None:
     if POLICIES[gate.reason].review_round and (phase := marathon.where.phase):
         marathon.task.save_round(marathon.life.run, gate.phase, marathon.where.round, phase.output)
     update_state(marathon, gate.phase, marathon.life.iteration, state="paused")
-    marathon.record(replace(gate, token=secrets.token_hex(8)))
+    token = secrets.token_hex(8)
+    hand_edits.remember_documents(marathon, token)
+    marathon.record(replace(gate, token=token))
     marathon.emit(events.GateOpened(gate.reason, gate.phase, gate.message))
 
 
@@ -94,6 +97,7 @@ def _record(marathon: Marathon, gate: Gate, answer: Answer) -> None:
     shown = life.criteria.digest if life.criteria else ""
     if POLICIES[gate.reason].agreement and answer.choice == "continue" and gate.digest == shown:
         verify.agree(marathon)
+    hand_edits.record_edits(marathon, gate)
     try:
         marathon.record(replace(answer, heading=heading))
     except MarathonError:
@@ -102,6 +106,7 @@ def _record(marathon: Marathon, gate: Gate, answer: Answer) -> None:
         raise
     marathon.emit(events.GateAnswered(answer.choice, answer.by, gate.phase))
     marathon.journal.write_owed_words()
+    marathon.snapshots.take()
 
 
 def _from_elsewhere(marathon: Marathon, gate: Gate) -> Answer | None:
@@ -140,14 +145,15 @@ def _view(marathon: Marathon, gate: Gate) -> GateView:
     life, task, where, policy = marathon.life, marathon.task, marathon.where, POLICIES[gate.reason]
     output = where.phase.output if where.phase else None
     document = task.asks_in if policy.agreement else output
-    before = task.runs.round_path(life.run, gate.phase, where.round - 2)
+    at_hand = document_at_hand(marathon, gate)
     return GateView(
         gate=gate,
         offers=_offers(marathon, gate),
         task=marathon.shown,
         iteration=life.iteration,
         document=marathon.shown / document if document and task.output_mark(document) else None,
-        previous_round=before if where.round > 2 and before.exists() else None,
+        at_hand=marathon.shown / at_hand if at_hand else None,
+        sights=sights(marathon, gate),
         breadcrumb=where.breadcrumb,
         resume=marathon.resume,
         steps=steps_line(life.steps),
@@ -159,8 +165,5 @@ def _view(marathon: Marathon, gate: Gate) -> GateView:
 
 def _log(marathon: Marathon) -> Path | None:
     """Everything the last session said, so that the human can find out why the session failed."""
-    task, life = marathon.task, marathon.life
-    log = Path(task.runs.session_path(life.run, "events", life.iteration, "jsonl"))
-    with contextlib.suppress(MarathonError):
-        return marathon.shown / log.relative_to(task.folder) if has_output(log) else None
-    return None
+    log = last_log(marathon)
+    return marathon.shown / log.relative_to(marathon.task.folder) if log else None
