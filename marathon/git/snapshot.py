@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 from marathon.store.files import make_private_directory, read_regular, write_atomic
+from marathon.store.task import STATE
 
 _DEADLINE = 10.0  # seconds for all git commands of one snapshot or one diff
 _LARGEST_FILE = 8 * 1024 * 1024  # a larger file that git does not know yet is left out
@@ -39,6 +40,7 @@ class Snapshots:
     def __init__(self, project: Path, own: Path) -> None:
         self._project = project
         self._own = own
+        self._not_code = (own, own.parent / STATE)
         self._git_dir = own / "code.git"
         self._last = self._git_dir / "last-gate"  # the id of its tree
         self._until = 0.0
@@ -75,7 +77,7 @@ class Snapshots:
         top = self._prepare()
         unknown = self._git("ls-files", "-z", "--others", "--exclude-standard", top=top).split(b"\0")
         large = [os.fsdecode(name) for name in unknown if name and _size(top, name) > _LARGEST_FILE]
-        ours = [os.path.relpath(self._own, top)] if self._own.is_relative_to(top) else []
+        ours = [os.path.relpath(path, top) for path in self._not_code if path.is_relative_to(top)]
         left_out = [f":(exclude,top,literal){name}" for name in (*ours, *large)]
         # One file that cannot be read does not spoil the rest, so its error does not count.
         self._git("add", "--all", "--ignore-errors", "--", ".", *left_out, top=top, check=False)

@@ -72,9 +72,9 @@ def _log_text(log: Path) -> str:
 
 
 def _changes_label(marathon: Marathon, gate: Gate) -> str:
-    return "Show what changed: code since the last gate" + (
-        ", document since the last round" if _last_round(marathon, gate) else ""
-    )
+    if _last_round(marathon, gate):
+        return "Show what changed since the last round, and in the code since the last gate"
+    return "Show what changed in the code since the last gate"
 
 
 def _last_round(marathon: Marathon, gate: Gate) -> Path | None:

@@ -63,7 +63,9 @@ class TerminalSurface:
         self._on_screen = view.gate.token + head
         while True:
             pressed = self._pressed(shown(), whole, options, elsewhere)
-            shown = whole if pressed == "?" else hint
+            shown = hint
+            if pressed == "?":
+                shown, self._looked = whole, False
             if isinstance(pressed, Typed):
                 pressed = self._with_text(view.offers[0], pressed.text)
             elif isinstance(pressed, str) and pressed in options:
