@@ -14,11 +14,13 @@ import subprocess
 import time
 from pathlib import Path
 
+from marathon.errors import DiskFailed
 from marathon.store.files import make_private_directory, read_regular, write_atomic
 from marathon.store.task import STATE
 
 _DEADLINE = 10.0  # seconds for all git commands of one snapshot or one diff
 _LARGEST_FILE = 8 * 1024 * 1024  # a larger file that git does not know yet is left out
+NO_REPOSITORY = "This project is not a git repository."
 _LONGEST_DIFF = 4 * 1024 * 1024
 _ALONE = {  # only our own git directory says how these run
     "GIT_CONFIG_GLOBAL": os.devnull,
@@ -50,13 +52,10 @@ class Snapshots:
 
     def take(self) -> None:
         """Remember the code as it is now. Without a repository, or where git takes too long, nothing is remembered."""
-        try:
-            tree = self._tree_now()
-        except NoSnapshot:
-            with contextlib.suppress(OSError):
-                self._last.unlink(missing_ok=True)  # an older one would be called the last gate
-        else:
-            write_atomic(self._last, tree.encode(), durable=False)
+        with contextlib.suppress(OSError):
+            self._last.unlink(missing_ok=True)  # if there is no new one, the old one is not called the last gate
+        with contextlib.suppress(NoSnapshot, DiskFailed):  # it is only for looking, so the marathon goes on without it
+            write_atomic(self._last, self._tree_now().encode(), durable=False)
 
     def changes(self, columns: int = 80) -> str:
         """Which files changed since the last snapshot, then the diff, as git says it. A sentence if that is unknown."""
@@ -85,6 +84,8 @@ class Snapshots:
 
     def _prepare(self) -> Path:
         """Make our git directory ready, and return the top folder of the project's repository."""
+        if not any(os.path.lexists(folder / ".git") for folder in (self._project, *self._project.parents)):
+            raise NoSnapshot(NO_REPOSITORY)
         asked = ("--path-format=absolute", "--show-toplevel", "--git-dir", "--git-path", "objects")
         said = self._run(("-C", str(self._project), "rev-parse", *asked), {**os.environ, "LC_ALL": "C"})
         if len(lines := os.fsdecode(said).splitlines()) != 3:
@@ -129,6 +130,7 @@ class Snapshots:
                 timeout=max(0.1, self._until - time.monotonic()),
                 env=env,
                 check=check,
+                umask=0o077,
             )
         except subprocess.TimeoutExpired as late:
             raise NoSnapshot(f"git took longer than {_DEADLINE:.0f} seconds.") from late
@@ -137,7 +139,7 @@ class Snapshots:
         except subprocess.CalledProcessError as failed:
             said = failed.stderr.decode("utf-8", "replace")
             if "not a git repository" in said:
-                raise NoSnapshot("This project is not a git repository.") from failed
+                raise NoSnapshot(NO_REPOSITORY) from failed
             raise NoSnapshot(f"git says: {said.strip()}") from failed
         return done.stdout
 

@@ -39,7 +39,7 @@ def test_an_edit_with_e_is_shown_by_d_and_survives_a_redo(
     assert "Your edits of research.md" in shown
     assert "\x1b[32m+use postgres\x1b[0m" in shown
     terminal.send(b"r")
-    terminal.expect(b"Esc: back")
+    terminal.expect(b"Alt+Enter")
     terminal.send(b"deeper\r")
     terminal.expect(b"Iteration: 2")
     terminal.expect(KEYS_SHOWN)

@@ -70,22 +70,22 @@ def test_in_implement_the_plan_and_the_work_are_shown_and_the_code_since_the_las
     make_repository(world)
     world.script(research(), plan(), chunk(run="echo one > one.py"), chunk(run="echo two > two.py"))
     world.run("--auto-approve", "--max-iterations", "3")
-    terminal = on_terminal("--max-iterations", "4", "--oversight", "colleague", PAGER="cat")
-    terminal.expect(b"Iteration: 4")
+    terminal = on_terminal("--max-iterations", "9", "--oversight", "colleague", PAGER="cat")
+    terminal.expect(b"Iteration: 3")
     shown = terminal.expect(KEYS_SHOWN)
     for option in (b"[v]      View plan.md", b"[e]      Edit plan.md", b"[w]      View work.md", b"[d]"):
         assert option in shown
     assert b"Review the output" not in shown
     terminal.send(b"w")
-    assert b"chunk 4" in terminal.expect(HINT)
+    assert b"chunk 3" in terminal.expect(HINT)
     terminal.send(b"d")
-    code = terminal.expect(HINT)
-    assert b"two.py" in code
-    assert b"one.py" in code, "no gate was answered in between"
+    assert b"one.py" in terminal.expect(HINT)
     terminal.send(b"\r")
     terminal.expect(KEYS_SHOWN)
     terminal.send(b"d")
-    assert b"one.py" not in terminal.expect(HINT)
+    code = terminal.expect(HINT)
+    assert b"two.py" in code
+    assert b"one.py" not in code, "that was before the last gate"
 
 
 def test_without_a_repository_d_says_so(world: World, on_terminal: Callable[..., Pty]) -> None:
