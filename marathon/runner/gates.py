@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from marathon.errors import MarathonError
 from marathon.runner import hand_edits, verify
 from marathon.runner.session import update_state
 from marathon.runner.sights import document_at_hand, last_log, sights
+from marathon.store.events import has_output
 from marathon.store.inbox import Message
 from marathon.surfaces.base import GateView
 from marathon.surfaces.gate_text import check_lines
@@ -166,4 +168,6 @@ def _view(marathon: Marathon, gate: Gate) -> GateView:
 def _log(marathon: Marathon) -> Path | None:
     """Everything the last session said, so that the human can find out why the session failed."""
     log = last_log(marathon)
-    return marathon.shown / log.relative_to(marathon.task.folder) if log else None
+    with contextlib.suppress(MarathonError):
+        return marathon.shown / log.relative_to(marathon.task.folder) if has_output(log) else None
+    return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 from collections.abc import Iterator
 from io import StringIO
@@ -12,10 +11,10 @@ from typing import TYPE_CHECKING
 from marathon.core.differences import difference
 from marathon.core.gates import POLICIES
 from marathon.core.records import Gate
-from marathon.errors import MarathonError
 from marathon.runner import hand_edits
 from marathon.show.screen import Screen
-from marathon.store.events import follow, has_output
+from marathon.store.events import follow
+from marathon.store.files import mark_of
 from marathon.store.task import PLAN, WORK
 from marathon.surfaces.base import Sight
 from marathon.surfaces.paint import colored
@@ -42,18 +41,15 @@ def sights(marathon: Marathon, gate: Gate) -> list[Sight]:
     if marathon.task.output_mark(WORK) and document != WORK:
         found.append(_view("w", marathon, WORK))
     log = last_log(marathon)
-    if log is not None:
+    if mark_of(log):
         found.append(Sight("g", "View the log of the last session", "log", lambda: _log_text(log)))
     return [*found, Sight("d", _changes_label(marathon, gate), "diff", lambda: "\n".join(_changes(marathon, gate)))]
 
 
-def last_log(marathon: Marathon) -> Path | None:
-    """Everything the last session said. None if it said nothing."""
+def last_log(marathon: Marathon) -> Path:
+    """Where everything the last session said is kept."""
     life = marathon.life
-    log = Path(marathon.task.runs.session_path(life.run, "events", life.iteration, "jsonl"))
-    with contextlib.suppress(MarathonError):
-        return log if has_output(log) else None
-    return None
+    return Path(marathon.task.runs.session_path(life.run, "events", life.iteration, "jsonl"))
 
 
 def _view(key: str, marathon: Marathon, name: str) -> Sight:

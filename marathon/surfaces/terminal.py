@@ -59,8 +59,9 @@ class TerminalSurface:
         def hint() -> str:
             return paint(f"{', '.join(map(_key_name, options))} · ? shows the options", HINT)
 
-        shown = hint if self._on_screen == view.gate.token + head else whole
-        self._on_screen = view.gate.token + head
+        shown = hint
+        if self._on_screen != view.gate.token + head:
+            shown, self._on_screen, self._unfinished = whole, view.gate.token + head, False
         while True:
             pressed = self._pressed(shown(), whole, options, elsewhere)
             shown = hint
@@ -192,7 +193,7 @@ def _fitted(text: str) -> str:
 
 
 def _key_name(key: str) -> str:
-    return "Enter" if key == "enter" else key
+    return {"enter": "Enter", " ": "Space"}.get(key, key)
 
 
 def _once_more(offer: Offer, looked: bool) -> str:
