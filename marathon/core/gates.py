@@ -18,6 +18,7 @@ from marathon.core.text import one_line
 Words = Literal["none", "optional", "required"]
 WAITS_FOR_HUMAN = 3
 MOST_SENT_BACK = 2  # by --auto-approve, in one run
+HEAVY: tuple[str, ...] = ("loop", "cancel", "accept")
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,11 @@ class Offer:
                 return f"pi-marathon --task {place} --oversight {self.value}"
         return ""
 
+    @property
+    def heavy(self) -> bool:
+        """Rare and hard to take back, so a terminal wants the key twice."""
+        return self.choice in HEAVY or (self.choice == "redo" and self.key.isdigit())
+
     def takes(self, answer: Answer) -> bool:
         wordless = self.words == "none" if answer.text.strip() else self.words == "required"
         return (self.choice, self.phase) == (answer.choice, answer.phase) and not wordless
@@ -153,11 +159,12 @@ def _of_key(key: str, gate: Gate, where: Where, policy: Policy) -> Iterable[Offe
         case "enter":
             yield Offer("enter", policy.enter or _continue(gate, where), "continue")
         case "f":
-            label = "Add feedback first (writes to human.md)"
+            label = f"Add feedback first (writes to human.md), then {_then(gate, where, policy)}"
             yield Offer("f", label, "continue", words="required", ask="Feedback:")
         case "r":
             why = f"Why should {gate.phase} be done again?"
-            yield Offer("r", f"Redo {gate.phase}, saying why", "redo", gate.phase, "required", why)
+            label = f"Add feedback, then redo {gate.phase}"
+            yield Offer("r", label, "redo", gate.phase, "required", why)
         case "back":
             for number, phase in enumerate(where.phases[:9], start=1):
                 if phase == gate.phase:
@@ -186,13 +193,25 @@ def _of_key(key: str, gate: Gate, where: Where, policy: Policy) -> Iterable[Offe
 
 def _continue(gate: Gate, where: Where) -> str:
     if gate.onward == "next":
-        return "Accept (this was the last phase)" if where.next_phase == DONE else "Continue to next phase"
+        last = where.next_phase == DONE
+        return "Accept (this was the last phase)" if last else f"Continue to next phase ({where.next_phase})"
     return f"Continue with {gate.phase}"
 
 
-def commands(found: Sequence[Offer], task: str) -> list[str]:
-    """The offers as a shell says them, each as it can be typed."""
-    said = [command for offer in found if offer.choice != "oversight" and (command := offer.command(task))]
+def _then(gate: Gate, where: Where, policy: Policy) -> str:
+    """What comes after the feedback, as far as it is known before the session's end is judged again."""
+    if policy.judge_again:
+        return "continue"
+    if gate.onward == "next":
+        return "accept" if where.next_phase == DONE else f"continue to {where.next_phase}"
+    return f"continue with {gate.phase}"
+
+
+def commands(found: Sequence[Offer], task: str, code: str = "") -> list[str]:
+    """The offers as a shell says them, each as it can be typed; with the gate's code, also in a script."""
+    with_code = f" --code {code}" if code else ""
+    typed = [(offer, offer.command(task)) for offer in found if offer.choice != "oversight"]
+    said = [command + (with_code if offer.choice != "cancel" else "") for offer, command in typed if command]
     return list(dict.fromkeys(said))
 
 

@@ -34,6 +34,7 @@ from marathon.core.records import (
     FilesMissing,
     Finished,
     Gate,
+    HandEdited,
     HumanMark,
     LimitSet,
     Moved,
@@ -95,6 +96,7 @@ class Life(NamedTuple):
     sent_back: int = 0  # how often --auto-approve went back to an earlier phase in this run
     steer: tuple[Steer, ...] = ()
     reply: Reply | None = None  # to the agent's question
+    edited: tuple[HandEdited, ...] = ()  # by the human at gates, and not yet told to an agent
     delivered: HumanMark = NOTHING_DELIVERED
     unwritten: HumanNote | None = None
     restart: RestartBegun | None = None
@@ -160,6 +162,9 @@ def _apply(now: Life, record: Record) -> Life:
             return now._replace(gate=record, ended=ended, wait=None, answered=None)
         case Answer():
             return _answered(now, record)
+        case HandEdited():
+            others = tuple(each for each in now.edited if each.gate != record.gate)
+            return now._replace(edited=(*others, record) if record.edits else others)
         case FeedbackWritten():
             return now._replace(unwritten=None)
         case Moved():
@@ -265,6 +270,7 @@ def _session_ended(now: Life, record: SessionEnded) -> Life:
         restarted_with="",
         reply=None,
         stopped_by=None,
+        edited=(),
         guidance=(),
         steer=tuple(steer for steer in now.steer if steer.id not in given),
     )

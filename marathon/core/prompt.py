@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from marathon.core.courses.workflow import DONE, Phase
 from marathon.core.criteria import Criterion
 from marathon.core.human_note import Reply, without_answer
-from marathon.core.records import Gate
+from marathon.core.records import Gate, HandEdit
 from marathon.core.text import quoted
 
 REFLECTION = (
@@ -34,6 +34,7 @@ class Briefing:
     human_exists: bool = False
     steer: Sequence[str] = ()
     reply: Reply | None = None
+    edits: Sequence[HandEdit] = ()
     guidance: Sequence[str] = ()
     stopped_by: Gate | None = None  # its note is the reason that an earlier session gave
     archived: Sequence[str] = ()  # files of the run before
@@ -47,6 +48,7 @@ def build_prompt(briefing: Briefing) -> str:
         _quotes("Fix first", "After the last session the runner found:", briefing.guidance),
         _reason(briefing.stopped_by),
         _from_human(briefing),
+        *(_edited(briefing.task, edit) for edit in briefing.edits),
         _quotes("Steering", "The human sent this while the marathon ran, oldest first:", briefing.steer),
         _answered(briefing.reply),
         f"## Look back first\n\n{briefing.reflection.strip()}" if briefing.reflection.strip() else "",
@@ -83,6 +85,12 @@ def _from_human(briefing: Briefing) -> str:
     new = without_answer(briefing.human_text, briefing.reply)
     lead = f"The human added this to `{briefing.task}/human.md` since the last session. Follow it first:"
     return _quotes("New from the human", lead, [new] if new.strip() else [])
+
+
+def _edited(task: str, edit: HandEdit) -> str:
+    lead = f"While the marathon waited, the human edited {edit.name}. These edits are the human's will. Keep to them."
+    where = f"As the human left it, all of it stands in `{task}/{edit.kept}`."
+    return f"## The human edited {edit.name}\n\n{lead} {where}\n\n{quoted(edit.diff)}"
 
 
 def _answered(reply: Reply | None) -> str:

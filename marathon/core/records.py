@@ -180,6 +180,25 @@ class Answer(_Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class HandEdit:
+    """A document that the human changed by hand while a gate was open."""
+
+    name: str  # in the task directory
+    kept: str  # the copy of it as the human left it, below the task directory
+    digest: str
+    diff: str  # against what it was when the gate opened; a long one is cut
+
+
+@dataclass(frozen=True, kw_only=True)
+class HandEdited(_Record):
+    """What the human changed at one gate, all of it. A later record about the same gate replaces an earlier one."""
+
+    type: Literal["hand_edited"] = "hand_edited"
+    gate: str  # its token
+    edits: list[HandEdit]
+
+
+@dataclass(frozen=True, kw_only=True)
 class FeedbackWritten(_Record):
     """The words of the last verdict stand in human.md."""
 
@@ -339,6 +358,7 @@ Record = (
     | SessionEnded
     | Gate
     | Answer
+    | HandEdited
     | FeedbackWritten
     | Moved
     | WaitStarted

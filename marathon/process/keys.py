@@ -36,11 +36,17 @@ class Keys:
     """
 
     def __init__(
-        self, fd: int = 0, on_resume: Callable[[], None] = lambda: None, *, pastes_apart: bool = False
+        self,
+        fd: int = 0,
+        on_resume: Callable[[], None] = lambda: None,
+        *,
+        pastes_apart: bool = False,
+        keep_typed: bool = False,
     ) -> None:
         self._fd = fd
         self._on_resume = on_resume  # after a Ctrl+Z, when the shell has written on the screen
         self._pastes_apart = pastes_apart and on_terminal()  # a pasted text is one "paste", not the keys in it
+        self._keep_typed = keep_typed  # what is typed already is meant for this reader
         self._presses: list[KeyPress] = []
         self.pasted = ""  # the text of the last "paste"
 
@@ -49,7 +55,7 @@ class Keys:
 
         self._parser = Vt100Parser(self._presses.append)
         self._saved: list[Any] = termios.tcgetattr(self._fd)
-        self.again()
+        self.again(drop=not self._keep_typed)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -85,13 +91,14 @@ class Keys:
                 self.again()
                 self._on_resume()
 
-    def again(self) -> None:
-        """Listen, also after another program had the terminal."""
+    def again(self, *, drop: bool = True) -> None:
+        """Listen, also after another program had the terminal, and drop what was typed before."""
         modes = termios.tcgetattr(self._fd)
         modes[3] &= ~(termios.ICANON | termios.ECHO)
         modes[6][termios.VMIN], modes[6][termios.VTIME] = 1, 0
         termios.tcsetattr(self._fd, termios.TCSANOW, modes)
-        termios.tcflush(self._fd, termios.TCIFLUSH)
+        if drop:
+            termios.tcflush(self._fd, termios.TCIFLUSH)
         self._ask_terminal(_TELL_PASTES)
 
     def _ask_terminal(self, request: bytes) -> None:

@@ -14,8 +14,9 @@ from marathon.core.gates import POLICIES, WAITS_FOR_HUMAN, Offer, auto_answer, o
 from marathon.core.records import Answer, Cancelled, Choice, Gate, OversightSet, Remark
 from marathon.core.text import one_line, steps_line
 from marathon.errors import MarathonError
-from marathon.runner import definition, verify
+from marathon.runner import definition, hand_edits, verify
 from marathon.runner.session import update_state
+from marathon.runner.sights import document_at_hand, last_log, sights
 from marathon.store.events import has_output
 from marathon.store.inbox import Message
 from marathon.surfaces.base import GateView
@@ -42,7 +43,9 @@ def resolve(marathon: Marathon, gate: Gate) -> int | None:
             did = f"goes back to {answer.phase} automatically" if back else "approved automatically"
             marathon.tell(f"{gate.phase}: {did} (--auto-approve); no one reviewed it.")
     if answer is None:
-        marathon.emit(HumanNeeded(f"pi-marathon: {gate.phase} waits for you"))
+        if marathon.rang_for != gate.token:  # not again after a look
+            marathon.emit(HumanNeeded(f"pi-marathon: {gate.phase} waits for you"))
+            marathon.rang_for = gate.token
         answer = marathon.surface.ask(_view(marathon, gate), lambda: _from_elsewhere(marathon, gate))
     if answer is None:
         return POLICIES[gate.reason].exit_code
@@ -66,9 +69,9 @@ def _open(marathon: Marathon, gate: Gate) -> None:
     if POLICIES[gate.reason].review_round and (phase := marathon.where.phase):
         marathon.task.save_round(marathon.life.run, gate.phase, marathon.where.round, phase.output)
     update_state(marathon, gate.phase, marathon.life.iteration, state="paused")
-    marathon.record(
-        replace(gate, token=secrets.token_hex(8), answers="here" if marathon.options.answers_here else "code")
-    )
+    token = secrets.token_hex(8)
+    hand_edits.remember_documents(marathon, token)
+    marathon.record(replace(gate, token=token, answers="here" if marathon.options.answers_here else "code"))
     marathon.emit(events.GateOpened(gate.reason, gate.phase, gate.message))
 
 
@@ -105,6 +108,7 @@ def _record(marathon: Marathon, gate: Gate, answer: Answer) -> None:
         verify.agree(marathon)
     if agreement == "definition" and life.definition and gate.digest == life.definition.digest:
         definition.remember(marathon, life.definition)
+    hand_edits.record_edits(marathon, gate)
     try:
         marathon.record(replace(answer, heading=heading))
     except MarathonError:
@@ -113,6 +117,7 @@ def _record(marathon: Marathon, gate: Gate, answer: Answer) -> None:
         raise
     marathon.emit(events.GateAnswered(answer.choice, answer.by, gate.phase))
     marathon.journal.write_owed_words()
+    marathon.snapshots.take()
 
 
 def _from_elsewhere(marathon: Marathon, gate: Gate) -> Answer | None:
@@ -157,14 +162,15 @@ def _view(marathon: Marathon, gate: Gate) -> GateView:
     life, task, where, policy = marathon.life, marathon.task, marathon.where, POLICIES[gate.reason]
     output = where.phase.output if where.phase else None
     document = task.asks_in if policy.agreement == "criteria" else output
-    before = task.runs.round_path(life.run, gate.phase, where.round - 2)
+    at_hand = document_at_hand(marathon, gate)
     return GateView(
         gate=gate,
         offers=_offers(marathon, gate),
         task=marathon.shown,
         iteration=life.iteration,
         document=marathon.shown / document if document and task.output_mark(document) else None,
-        previous_round=before if where.round > 2 and before.exists() else None,
+        at_hand=marathon.shown / at_hand if at_hand else None,
+        sights=sights(marathon, gate),
         breadcrumb=where.breadcrumb,
         resume=marathon.resume,
         steps=steps_line(life.steps),
@@ -177,8 +183,7 @@ def _view(marathon: Marathon, gate: Gate) -> GateView:
 
 def _log(marathon: Marathon) -> Path | None:
     """Everything the last session said, so that the human can find out why the session failed."""
-    task, life = marathon.task, marathon.life
-    log = Path(task.runs.session_path(life.run, "events", life.iteration, "jsonl"))
+    log = last_log(marathon)
     with contextlib.suppress(MarathonError):
-        return marathon.shown / log.relative_to(task.folder) if has_output(log) else None
+        return marathon.shown / log.relative_to(marathon.task.folder) if has_output(log) else None
     return None

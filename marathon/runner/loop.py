@@ -41,6 +41,8 @@ def run(marathon: Marathon) -> int:
 
 def _run(marathon: Marathon) -> int:
     _recover(marathon)
+    if marathon.life.iteration == 0 or not marathon.snapshots.exists():
+        marathon.snapshots.take()
     while not marathon.stops.asked():
         definition.recheck(marathon)
         verify.recheck(marathon)

@@ -20,6 +20,7 @@ from marathon.core.events import Event, Notice, Sink
 from marathon.core.life import Life
 from marathon.core.records import Oversight, Record
 from marathon.core.steps import Now
+from marathon.git.snapshot import Snapshots
 from marathon.process.clock import moment
 from marathon.process.signals import Signals
 from marathon.runner import definition, gates, opening, verify
@@ -84,8 +85,10 @@ class Marathon:
     environ: Mapping[str, str]
     clock: Callable[[], datetime]
     now: Callable[[], Now]
+    snapshots: Snapshots
     workflows: definition.Source | None = None
     workflows_mark: object = None  # what the workflows' files looked like when they were last read
+    rang_for: str = ""  # the gate the human was last called to
     rechecked: tuple[object, ...] = ()  # what the criteria's files looked like when they were last read
 
     @property
@@ -185,6 +188,7 @@ def open(
             environ=environ,
             clock=clock,
             now=now,
+            snapshots=Snapshots(project, options.task.own),
         )
         opening.bring_up_to_date(marathon)
         definition.recheck(marathon)

@@ -21,6 +21,7 @@ from marathon.core.text import clean, one_line, steps_line
 from marathon.errors import TaskInvalid
 from marathon.git.changes import UNKNOWN, Changes, changes_since
 from marathon.process.supervisor import run
+from marathon.runner.hand_edits import record_edits
 from marathon.runner.session_inputs import briefing, channel_fields, environment
 from marathon.store.files import write_atomic
 
@@ -58,6 +59,8 @@ def update_state(marathon: Marathon, phase: str, iteration: int, *, forget: Sequ
 def run_session(marathon: Marathon, step: RunSession) -> None:
     """Start the agent, stream what it says, record how it ended."""
     task, phase = marathon.task, step.phase
+    if marathon.life.gate is not None:  # it closed by itself, for example after --max-cost +10
+        record_edits(marathon, marathon.life.gate)
     life = take_steering(marathon, between=True)
     iteration = life.iteration + 1
     human, human_mark = task.new_from_human(life.delivered)

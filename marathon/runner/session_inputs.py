@@ -31,6 +31,7 @@ def briefing(marathon: Marathon, step: RunSession, iteration: int, human: str, h
         human_exists=human_exists,
         steer=[steer.text for steer in life.steer],
         reply=life.reply,
+        edits=[edit for edited in life.edited for edit in edited.edits],
         guidance=step.guidance,
         stopped_by=life.stopped_by,
         archived=life.archived,

@@ -37,11 +37,11 @@ _RESULT_LINES = 3
 class Screen:
     """A consumer of events. `live` keeps one status line at the bottom; otherwise each event that matters is a line."""
 
-    def __init__(self, out: TextIO | None, *, live: bool, notify: bool) -> None:
+    def __init__(self, out: TextIO | None, *, live: bool, notify: bool, color: bool | None = None) -> None:
         self._out = Outlet(out)
         self._live = live
         self._notify = notify
-        self._color = live and not os.environ.get("NO_COLOR")
+        self._color = (live and not os.environ.get("NO_COLOR")) if color is None else color
         self._session: SessionBegan | None = None
         self._began = 0.0
         self._last_line = ""

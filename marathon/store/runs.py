@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from marathon.store.files import (
     LARGEST_DOCUMENT,
+    PRIVATE_DIR,
     beginning_of,
     disk_errors,
     make_private_directory,
@@ -107,3 +110,42 @@ class Runs:
 
     def round_path(self, run: int, phase: str, number: int) -> Path:
         return self.folder(run) / "rounds" / f"{phase}-{number}.md"
+
+    def save_human_round(self, run: int, name: str, number: int, data: bytes) -> Path:
+        """Keep a document as the human left it, beside what the agent wrote. The same contents are kept once."""
+        stem = Path(name).stem
+        make_private_directory(self.folder(run) / "rounds")
+        for nth in count(1):
+            path = self.human_round_path(run, stem, number, nth)
+            if not path.exists():
+                write_atomic(path, data)
+            if path.read_bytes() == data:
+                break
+        return path
+
+    def human_round_path(self, run: int, stem: str, number: int, nth: int = 1) -> Path:
+        more = f"-{nth}" if nth > 1 else ""
+        return self.folder(run) / "rounds" / f"{stem}-{number}.human{more}.md"
+
+    def reviewed(self, run: int, phase: str, output: str, number: int) -> Path | None:
+        """What the human saw last in a round: the human's own version, if there is one, else the agent's."""
+        before = self.round_path(run, phase, number)
+        kept = [self.human_round_path(run, Path(output).stem, number, nth) for nth in range(1, 10)]
+        return next((path for path in (*reversed(kept), before) if path.is_file()), None)
+
+    # The documents as they were when a gate opened. Only those of the last gate are kept.
+
+    def save_at_gate(self, run: int, token: str, documents: Mapping[str, bytes]) -> None:
+        top = self.folder(run) / "gate"
+        shutil.rmtree(top, ignore_errors=True)
+        make_private_directory(top.parent)
+        for folder in (top, top / token, *((top / token / name).parent for name in documents)):
+            with disk_errors("create", folder):
+                folder.mkdir(PRIVATE_DIR, parents=True, exist_ok=True)
+        for name, data in documents.items():
+            write_atomic(top / token / name, data, durable=False)
+
+    def saved_at_gate(self, run: int, token: str) -> Path | None:
+        """The folder with these documents. None for a gate that an older version opened."""
+        folder = self.folder(run) / "gate" / token
+        return folder if token and folder.is_dir() else None

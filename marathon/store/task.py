@@ -40,11 +40,13 @@ INSTRUCTIONS = "instructions.md"
 CHECKS = "checks.toml"
 REFLECT = "reflect.md"
 PLAN = "plan.md"
+WORK = "work.md"
 STATE = "STATE.json"
 HUMAN = "human.md"
 OWN = ".marathon"
 SET_ASIDE = f"{STATE}.invalid-"
 LONGEST_TEXT = 1_000_000
+LONGEST_DOCUMENT = 256 * 1024
 _OURS = (f"{STATE}.", f".{STATE}.", ".nfs")  # set aside, being written, and on NFS: replaced but still held
 _STAMP = "%Y%m%d-%H%M%S"
 
@@ -203,6 +205,15 @@ class Task:
         """Keep what a human is about to review, so that the next round can be compared with it."""
         if output and self.output_mark(output):
             self.runs.save_round(run, phase, number, self.folder / output)
+
+    def document(self, name: str) -> bytes | None:
+        """The contents of a document. None if it is not there, leads elsewhere, or is too long to compare."""
+        path = self.folder / name
+        if _leads_out(self.folder, path) or not path.is_file():
+            return None
+        with disk_errors("read", path):
+            data = path.read_bytes()
+        return data if len(data) <= LONGEST_DOCUMENT else None
 
     def archive_names(self, outputs: Iterable[str], now: datetime) -> list[tuple[str, str]]:
         """(file, archive name) for each output that exists. All names have the same time, and none of them is taken."""

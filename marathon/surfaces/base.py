@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from marathon.core.gates import Offer
 from marathon.core.records import Answer, Gate, Rating
+
+
+@dataclass(frozen=True)
+class Sight:
+    """Something to look at before a gate is answered. To look at it changes nothing."""
+
+    key: str  # on a terminal
+    label: str
+    form: Literal["document", "log", "diff"]
+    read: Callable[[], str]  # the text, read when it is wanted
 
 
 @dataclass(frozen=True)
@@ -20,7 +30,8 @@ class GateView:
     task: Path
     iteration: int
     document: Path | None = None  # what is to be reviewed, or the criteria that are to be agreed to
-    previous_round: Path | None = None
+    at_hand: Path | None = None  # what the e key edits
+    sights: Sequence[Sight] = ()
     breadcrumb: str = ""
     resume: str = ""
     steps: str = ""

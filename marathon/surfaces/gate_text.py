@@ -9,7 +9,7 @@ from marathon.core.gates import POLICIES, Offer
 from marathon.core.records import CheckResult, Rating
 from marathon.core.text import clean, one_line
 from marathon.show.status import check_line
-from marathon.surfaces.base import GateView
+from marathon.surfaces.base import GateView, Sight
 
 TITLE = (
     "╔══════════════════════════════════════════════════════════════════╗\n"
@@ -60,7 +60,7 @@ def rating_lines(rating: Rating) -> list[str]:
     return lines
 
 
-def offer_line(offer: Offer) -> str:
+def offer_line(offer: Offer | Sight) -> str:
     key = "Enter" if offer.key == "enter" else offer.key
     return f"  [{key}]".ljust(11) + offer.label
 

@@ -19,11 +19,14 @@ if TYPE_CHECKING:
     from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 
 
-def ask_text(question: str, draft: Path, signals: Signals) -> str | None:
-    """The text, or None if the human took the question back with Ctrl+C or Esc. Signals raise Interrupted."""
-    earlier = (read_regular(draft) or b"").decode("utf-8", "replace")
+def ask_text(question: str, draft: Path, signals: Signals, begun: str = "") -> str | None:
+    """The text, or None if the human took the question back with Ctrl+C or Esc. Signals raise Interrupted.
+
+    The text begins with the draft, or with what the human has `begun` to type. Then the draft is for another time.
+    """
+    earlier = begun or draft_text(draft)
     if not on_terminal():
-        return _ask_plainly(question, earlier, draft, signals)
+        return _ask_plainly(question, earlier, draft, signals, begun)
     import questionary
 
     saved = termios.tcgetattr(0)
@@ -50,19 +53,34 @@ def ask_text(question: str, draft: Path, signals: Signals) -> str | None:
         with contextlib.suppress(termios.error):
             termios.tcsetattr(0, termios.TCSADRAIN, saved)
     if said is None:
-        _keep(prompt.application.current_buffer.text, draft)
+        _keep(prompt.application.current_buffer.text, draft, begun)
         if caught and caught[0] != signal.SIGINT:
             raise Interrupted(caught[0])
         return None
-    draft.unlink(missing_ok=True)
+    _done_with(draft, begun)
     return str(said)
 
 
-def _ask_plainly(question: str, earlier: str, draft: Path, signals: Signals) -> str | None:
+def draft_text(draft: Path) -> str:
+    return (read_regular(draft) or b"").decode("utf-8", "replace")
+
+
+def add_to_draft(text: str, draft: Path, between: str = "\n") -> None:
+    """Keep what was typed where no one had asked for it. The next text prompt begins with it."""
+    earlier = draft_text(draft)
+    write_atomic(draft, f"{earlier}{between if earlier else ''}{text}".encode("utf-8", "replace"))
+
+
+def _done_with(draft: Path, begun: str) -> None:
+    if not begun:
+        draft.unlink(missing_ok=True)
+
+
+def _ask_plainly(question: str, earlier: str, draft: Path, signals: Signals, begun: str) -> str | None:
     """The same for a terminal that knows no escape sequences."""
-    text = earlier
+    text, key = earlier, None
     print(f"{question} (Enter ends, Esc: back)\n{text}", end="", flush=True)
-    with Keys() as keys:
+    with Keys(keep_typed=bool(begun)) as keys:
         try:
             while (key := keys.read(None, signals)) not in ("enter", "esc"):
                 if key == "backspace" and text:
@@ -76,11 +94,12 @@ def _ask_plainly(question: str, earlier: str, draft: Path, signals: Signals) -> 
             if end.signum != signal.SIGINT:
                 raise
         finally:
-            _keep(text, draft)
+            if key != "enter":
+                _keep(text, draft, begun)
             print(flush=True)
     if key == "esc":
         return None
-    draft.unlink(missing_ok=True)
+    _done_with(draft, begun)
     return text
 
 
@@ -99,8 +118,10 @@ def _end_on_signals(prompt: Application[Any], signals: Signals) -> list[int]:
     return caught
 
 
-def _keep(text: str, draft: Path) -> None:
-    if text.strip():
+def _keep(text: str, draft: Path, begun: str) -> None:
+    if text.strip() and begun:
+        add_to_draft(text, draft)
+    elif text.strip():
         write_atomic(draft, text.encode("utf-8", "replace"))
 
 

@@ -90,15 +90,16 @@ def test_no_more_phases_are_offered_than_there_are_digits() -> None:
 
 def test_the_keys_of_the_contract_are_worded_as_promised() -> None:
     enter, feedback, *_, leave = found(onward="next")
-    assert (enter.key, enter.label) == ("enter", "Continue to next phase")
-    assert (feedback.key, feedback.label) == ("f", "Add feedback first (writes to human.md)")
+    assert (enter.key, enter.label) == ("enter", "Continue to next phase (plan)")
+    assert feedback.key == "f"
+    assert feedback.label == "Add feedback first (writes to human.md), then continue to plan"
     assert (leave.key, leave.label) == ("q", "Quit marathon")
 
 
 @pytest.mark.parametrize(
     ("more", "label"),
     [
-        ({"onward": "next"}, "Continue to next phase"),
+        ({"onward": "next"}, "Continue to next phase (plan)"),
         ({"onward": "next", "next_phase": DONE}, "Accept (this was the last phase)"),
         ({"onward": "again"}, "Continue with plan"),
         ({"reason": "limit"}, "Continue and allow the same amount again"),
@@ -139,6 +140,26 @@ def test_auto_approve_goes_back_twice_in_a_run_and_accepts_nothing() -> None:
     ]
     for reason in ("stuck", "blocked", "missing"):
         assert auto_answer(Gate(reason=reason, phase="plan", onward="next", about=["tests"]), 0) is None
+
+
+@pytest.mark.parametrize(
+    ("more", "then"),
+    [
+        ({"onward": "next"}, "continue to plan"),
+        ({"onward": "next", "next_phase": DONE}, "accept"),
+        ({"onward": "again"}, "continue with plan"),
+        ({"reason": "limit"}, "continue"),
+    ],
+)
+def test_feedback_says_what_follows_and_stands_beside_feedback_with_a_redo(more: dict[str, Any], then: str) -> None:
+    _, feedback, redo, *_ = found(**more)
+    assert feedback.label == f"Add feedback first (writes to human.md), then {then}"
+    assert redo.label == "Add feedback, then redo plan"
+
+
+def test_what_is_hard_to_take_back_is_asked_twice() -> None:
+    heavy = [offer.key for offer in found("skipped", can_loop=True) if offer.heavy]
+    assert heavy == ["1", "2", "3", "l", "c"]
 
 
 # Which answers are taken

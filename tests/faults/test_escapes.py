@@ -89,6 +89,8 @@ def test_on_a_terminal_none_of_it_is_acted_on(world: World, on_terminal: OnTermi
     shown += terminal.expect(b"Phase: research | Iteration: 4")
     shown += terminal.expect(KEYS)
     terminal.send(b"v")
+    shown += terminal.expect(b"? shows the options")
+    terminal.send(b"?")
     shown += terminal.expect(KEYS)
     terminal.send(b"q")
     shown += terminal.expect(b"The gate stays open")
@@ -107,6 +109,8 @@ def test_a_diff_between_rounds_is_shown_harmlessly(world: World, on_terminal: On
     shown = terminal.expect(KEYS)
     terminal.send(b"d")
     shown += terminal.expect(b"two ab")
+    shown += terminal.expect(b"? shows the options")
+    terminal.send(b"?")
     shown += terminal.expect(KEYS)
     terminal.send(b"q")
     assert terminal.wait() == 3

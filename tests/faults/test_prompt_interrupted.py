@@ -63,7 +63,7 @@ def test_a_signal_while_a_prompt_is_open_answers_nothing(
     os.kill(terminal.pid, signum)
     if place is at_the_feedback and signum == signal.SIGINT:  # takes the question back, not the gate
         terminal.expect(b"Nothing was recorded")
-        terminal.expect(KEYS)
+        terminal.expect(b"? shows the options")
         os.kill(terminal.pid, signum)
     assert terminal.wait() == 128 + signum
     assert terminal.cooked()
@@ -89,7 +89,7 @@ def test_feedback_taken_back_is_kept_as_a_draft(world: World, on_terminal: OnTer
     if key == ESC:
         terminal.send(CTRL_C)
     terminal.expect(b"Nothing was recorded")
-    terminal.expect(KEYS)
+    terminal.expect(b"? shows the options")
     assert not world.records("gate_answered")
     terminal.send(b"q")
     assert terminal.wait() == 3
@@ -117,7 +117,7 @@ def test_empty_feedback_is_no_feedback_and_no_approval(world: World, on_terminal
     terminal.expect(b"Alt+Enter")
     terminal.send(b"\r")
     terminal.expect(b"Nothing was recorded")
-    terminal.expect(KEYS)
+    terminal.expect(b"? shows the options")
     terminal.send(b"q")
     assert terminal.wait() == 3
     assert_unanswered(world, on_terminal)

@@ -137,6 +137,10 @@ def test_no_color_means_no_colour(world: World, on_terminal: OnTerminal) -> None
     shown = terminal.expect(b"[q]      Quit marathon")
     terminal.send(b"v")
     shown += terminal.expect(b"x = 1")
+    shown += terminal.expect(b"? shows the options")
+    terminal.send(b"d")
+    shown += terminal.expect(b"? shows the options")
+    terminal.send(b"?")
     shown += terminal.expect(b"[q]      Quit marathon")
     terminal.send(b"q")
     assert terminal.wait() == 3

@@ -64,6 +64,8 @@ def test_on_a_terminal_the_phases_are_offered_by_number(world: World, on_termina
     assert b"[2]      Go to second" in shown
     assert b"[Enter]" not in shown
     terminal.send(b"2")
+    terminal.expect(b"Press 2 again")
+    terminal.send(b"2")
     terminal.expect(b"Why? (may be empty)")
     terminal.send(b"\r")
     terminal.expect(b"Phase: second")
@@ -107,6 +109,8 @@ def test_a_loop_starts_the_workflow_again_unless_it_says_no(world: World, on_ter
     terminal = on_terminal()
     terminal.expect(b"[l]      Loop")
     terminal.expect(KEYS_SHOWN)
+    terminal.send(b"l")
+    terminal.expect(b"Press l again")
     terminal.send(b"l")
     terminal.expect(b"Why once more?")
     terminal.send(b"not good yet\r")

@@ -97,12 +97,15 @@ def test_v_shows_the_output_and_the_gate_stays_open(world: World, on_terminal: C
     terminal = on_terminal(PAGER="cat")
     terminal.expect(b"[q]      Quit marathon")
     terminal.send(b"v")
-    shown = terminal.expect(b"[q]      Quit marathon")
+    shown = terminal.expect(b"? shows the options")
     assert b"Found" in shown
     assert b"parser" in shown
     assert b"\x1b]" not in shown
     assert b"# Found" not in shown
+    assert b"[q]" not in shown, "the menu is not printed again after a look"
     assert not world.records("gate_answered")
+    terminal.send(b"?")
+    terminal.expect(b"[q]      Quit marathon")
     terminal.send(b"q")
     assert terminal.wait() == 3
     assert terminal.cooked()
@@ -118,7 +121,7 @@ def test_e_hands_the_output_to_the_editor_and_keeps_what_it_wrote(
     terminal = on_terminal(EDITOR=f"'{editor}' --quick")
     terminal.expect(b"[q]      Quit marathon")
     terminal.send(b"e")
-    terminal.expect(b"[q]      Quit marathon")
+    assert b"[q]" not in terminal.expect(b"? shows the options")
     assert world.read("research.md") == "findings 1\nadded by hand\n"
     terminal.send(b"\r")
     terminal.expect(b"Phase: plan")
@@ -131,7 +134,7 @@ def test_an_editor_that_is_not_there_is_a_sentence(world: World, on_terminal: Ca
     terminal.expect(b"[q]      Quit marathon")
     terminal.send(b"e")
     terminal.expect(b"Set EDITOR to your editor")
-    terminal.expect(b"[q]      Quit marathon")
+    terminal.expect(b"? shows the options")
 
 
 @pytest.mark.parametrize(
@@ -142,8 +145,7 @@ def test_text_meant_as_feedback_passes_no_gate(world: World, on_terminal: Callab
     terminal = on_terminal()
     assert b"\x1b[?2004h" in terminal.expect(b"[q]      Quit marathon"), "the terminal is to say what is pasted"
     terminal.send(typed)
-    terminal.expect(b"To say something, press f first.")
-    terminal.expect(b"Ignored that Enter")
+    terminal.expect(b"Send it as feedback? [f] continue to plan")
     assert not world.records("gate_answered")
     terminal.send(b"\r")
     terminal.expect(b"Phase: plan")
@@ -175,7 +177,7 @@ def test_feedback_taken_back_or_left_empty_records_nothing(world: World, on_term
         terminal.expect(b"new line")
         terminal.send(ending)
         terminal.expect(b"Nothing was recorded")
-        terminal.expect(b"[q]      Quit marathon")
+        terminal.expect(b"? shows the options")
     assert not world.records("gate_answered")
     assert not (world.task / "human.md").exists()
     terminal.send(b"f")  # what was typed before Ctrl+C is there again
@@ -257,7 +259,7 @@ def test_after_ctrl_z_and_fg_the_gate_is_shown_again(world: World) -> None:
         terminal.send(b"c")
         terminal.expect(b"Press c again")
         terminal.send(b"x")
-        terminal.expect(b"[q]      Quit marathon")  # and no more of the gate
+        terminal.expect(b"? shows the options")
         terminal.send(b"\x1a")
         terminal.expect(b"Stopped")
         terminal.expect(b"$ ")

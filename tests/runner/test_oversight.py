@@ -70,6 +70,8 @@ def test_it_can_be_changed_at_any_gate(world: World, on_terminal: Callable[..., 
     assert b"[o]      Ask me after every session from now on" in terminal.expect(GATE)
     terminal.send(b"o")
     terminal.expect(b"From now on you are asked after every session.")
+    assert b"[o]" not in terminal.expect(b"? shows the options"), "the menu is not printed again"
+    terminal.send(b"?")
     assert b"[o]      Ask me only at reviews from now on" in terminal.expect(GATE)
     for phase in (b"plan", b"implement"):
         terminal.send(b"\r")
@@ -77,7 +79,7 @@ def test_it_can_be_changed_at_any_gate(world: World, on_terminal: Callable[..., 
     assert gates(world) == ["review", "review", "session"], "the first gate stayed the same one"
     terminal.send(b"o")
     terminal.expect(b"only at reviews")
-    terminal.expect(GATE)
+    terminal.expect(b"? shows the options")
     terminal.send(b"\r")
     terminal.expect(b"Completed")
 

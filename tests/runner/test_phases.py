@@ -142,6 +142,8 @@ def test_paused_in_implement_offers_to_redo_plan_or_research(world: World, on_te
     for option in ("[Enter]  Continue with implement", "[f]", "[1]      Go to research", "[2]      Go to plan"):
         assert option in shown
     terminal.send(b"2")
+    terminal.expect(b"Press 2 again")
+    terminal.send(b"2")
     terminal.expect(b"Why? (may be empty)")
     terminal.send(b"no such service\r")
     assert b"Phase: plan" in terminal.expect(KEYS_SHOWN)
@@ -221,6 +223,8 @@ def test_the_human_may_choose_a_phase_where_the_agent_skipped_ahead(
     world.script(research("implement"), finish())
     terminal = on_terminal()
     terminal.expect(KEYS_SHOWN)
+    terminal.send(b"3")
+    terminal.expect(b"Press 3 again")
     terminal.send(b"3")
     terminal.expect(b"Why? (may be empty)")
     terminal.send(b"\r")

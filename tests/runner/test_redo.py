@@ -19,10 +19,10 @@ def test_r_asks_why_and_does_the_phase_again_and_d_shows_what_changed(
     world: World, on_terminal: Callable[..., Pty]
 ) -> None:
     world.script(research(), research())
-    terminal = on_terminal()
+    terminal = on_terminal(PAGER="cat")
     shown = terminal.expect(KEYS_SHOWN)
-    assert b"[r]      Redo research, saying why" in shown
-    assert b"[d]" not in shown
+    assert b"[r]      Add feedback, then redo research" in shown
+    assert b"last round" not in shown
     terminal.send(b"r")
     terminal.expect(b"Why should research be done again?")
     terminal.send(b"too shallow\r")
@@ -33,9 +33,11 @@ def test_r_asks_why_and_does_the_phase_again_and_d_shows_what_changed(
     assert world.read("human.md").endswith("too shallow\n")
     assert rounds(world) == {"research-1.md": "findings 1\n", "research-2.md": "findings 2\n"}
     terminal.send(b"d")
-    diff = terminal.expect(KEYS_SHOWN).decode()
-    assert "-findings 1" in diff
-    assert "+findings 2" in diff
+    diff = terminal.expect(b"? shows the options").decode()
+    assert "\x1b[31m-findings 1\x1b[0m" in diff
+    assert "\x1b[32m+findings 2\x1b[0m" in diff
+    terminal.send(b"q")
+    terminal.expect(b"Press q again")
     terminal.send(b"q")
     assert terminal.wait() == 3
 
