@@ -13,7 +13,7 @@ from marathon.core.records import Checked, SessionEnded
 from marathon.core.text import one_line
 
 # A session with one of these endings did not come to its own end, so its prompt is sent again.
-CUT_SHORT = ("crashed", "timeout", "interrupted", "stopped", "lost")
+CUT_SHORT = ("crashed", "timeout", "interrupted", "stopped", "lost", "limit")
 WARN_FROM_ROUND = 4
 LONGEST_HISTORY = 32  # contents of one file
 MOST_FILES = 200
