@@ -110,7 +110,6 @@ def run_program(
     def on_tick() -> bool:
         if not terminal:
             host.emit(Ticked())
-            host.meter.warn()
         return host.on_tick() or over()
 
     def resumed() -> None:
@@ -118,6 +117,7 @@ def run_program(
             on_resume()
             host.emit(Ticked())
 
+    host.meter.quiet = terminal
     with open(host.prompt, "rb") as prompt:
         stdin = None if terminal else prompt.fileno()
         try:

@@ -15,6 +15,7 @@ class Meter:
         self.usage = Usage()
         self.seconds = 0.0
         self.warned: list[str] = []  # in this session
+        self.quiet = False  # while a program has the terminal, the warnings wait
         self.stopped_for: Reached | None = None  # the budget for which the session was ended from here
         self._sink = sink
         self._allowance = allowance or Allowance()
@@ -28,9 +29,11 @@ class Meter:
         self._sink(event)
         if isinstance(event, Used | ToolCalled):
             self.usage = self.usage.plus(usage_of([event]))
+            self.warn()
 
     def at(self, seconds: float) -> None:
         self.seconds = seconds
+        self.warn()
 
     def must_stop(self, *, late: float | None = None) -> bool:
         """Whether a budget is used up. With `late`, only whether the time is, by so many seconds."""
@@ -42,8 +45,8 @@ class Meter:
         return reached is not None
 
     def warn(self) -> None:
-        """Tell the human once of each budget that is nearly used up. Not while a program has the terminal."""
+        """Tell the human once of each budget that is nearly used up."""
         for budget, text in self._allowance.nearly_reached(self.usage, self.seconds).items():
-            if budget not in self.warned:
+            if budget not in self.warned and not self.quiet:
                 self.warned.append(budget)
                 self._sink(Notice(text, "warning"))

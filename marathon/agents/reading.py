@@ -35,22 +35,22 @@ _UNITS = {"ms": 0.001, "mil": 0.001, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.
 
 
 _USAGE = "marathon_usage"
-_Count = Annotated[int, Field(ge=0, le=10**10)]
+_Count = Annotated[int, Field(strict=True, ge=0, le=10**10)]
 
 
 @dataclass(frozen=True)
 class _Reported:
     """What a program says it used since it last said so. More than this limit is a mistake, not a bill."""
 
-    __pydantic_config__ = ConfigDict(strict=True, extra="forbid")
+    __pydantic_config__ = ConfigDict(extra="forbid")
 
-    cost: Annotated[float, Field(ge=0, le=100_000, allow_inf_nan=False)] = 0
+    cost: Annotated[float, Field(strict=True, ge=0, le=100_000, allow_inf_nan=False)] = 0
     input: _Count = 0
     output: _Count = 0
     cacheRead: _Count = 0
     cacheWrite: _Count = 0
     turns: _Count = 1
-    model: str = ""
+    model: Annotated[str, Field(strict=True)] = ""
 
 
 def reports_usage(line: str) -> bool:

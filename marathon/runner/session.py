@@ -101,6 +101,7 @@ def run_session(marathon: Marathon, step: RunSession) -> None:
             raise TaskInvalid(f"{marathon.shown} was removed while the marathon ran. The agent was stopped.")
     channel = marathon.channel.read()
     meter.warned += warned_in(channel)
+    meter.quiet = False
     meter.warn()
     if outcome.ending == "stopped" and meter.stopped_for:
         outcome = replace(outcome, ending="limit", cause=f"{meter.stopped_for.flag} is used up")

@@ -107,7 +107,7 @@ class _Session:
         if exit is not None and not run.settled:
             said = f": {one_line(' '.join(self._last_words), 300)}" if self._last_words else ""
             return interruption(exit) or Outcome("crashed", f"pi failed ({crash(exit)}){said}")
-        if run.aborted and (spent := used_up(self._host.mail())):
+        if (run.aborted or run.failure) and (spent := used_up(self._host.mail())):
             return Outcome("limit", spent, stop_reason="aborted")
         if run.aborted or self._stopped:
             return Outcome("left", "stopped with Esc", stop_reason="aborted")
@@ -140,7 +140,6 @@ class _Session:
 
     def _tick(self) -> bool:
         self._host.emit(Ticked())
-        self._host.meter.warn()
         if self._run.working and not self._run.settled:
             self._unsent += self._host.new_steering()
             self._send_steering()

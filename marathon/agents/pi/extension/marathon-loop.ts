@@ -401,8 +401,8 @@ class Marathon {
   private settle(ctx: ExtensionContext): void {
     if (!this.facts.taskDir || this.ended || !inTerminal(ctx)) return;
     const { stopReason = null, errorMessage = null, saidComplete = false } = this.last;
-    // Esc while pi waits before a retry leaves only the error in the messages.
-    const aborted = stopReason === "aborted" || (stopReason === "error" && this.escaped);
+    // Esc while pi waits before a retry leaves only the error in the messages. So does an abort before a request.
+    const aborted = stopReason === "aborted" || (stopReason === "error" && (this.escaped || this.aborted));
     const draft = ctx.ui.getEditorText().trim();
     const typing = ctx.hasPendingMessages() || draft !== "";
     if (this.limit && draft) {
