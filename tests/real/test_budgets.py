@@ -142,3 +142,15 @@ def test_what_a_session_used_counts_when_pi_was_killed(real: RealWorld, mode: st
     [killed] = real.records("session_ended")
     assert killed["ending"] == "crashed"
     assert killed["usage"]["cost"] == pytest.approx(2 * PRICE)
+
+
+@pytest.mark.slow  # it takes the grace of a tool call
+def test_a_tool_call_may_go_on_only_for_a_moment_when_the_time_is_over(real: RealWorld) -> None:
+    real.plays([dear("I wait.", f"touch '{real.task}/begun'; sleep 60; touch '{real.task}/ended'")])
+    ran = real.run("--max-time", "2s")
+    assert ran.returncode == 4, ran.stdout
+    [ended] = real.records("session_ended")
+    assert ended["ending"] == "limit"
+    assert 12 <= ended["seconds"] < 30
+    assert (real.task / "begun").exists()
+    assert not (real.task / "ended").exists()
