@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
+from marathon.agents.meter import Meter
 from marathon.agents.reading import Failure
 from marathon.core.budgets import Usage
 from marathon.core.events import Notice, Output, Sink, Ticked
@@ -16,6 +17,7 @@ from marathon.core.records import Ending
 from marathon.errors import AgentUnavailable
 from marathon.process.signals import Signals
 from marathon.process.start import Command, Exit, StartFailed
+from marathon.process.supervisor import Files
 
 Mode = Literal["tui", "stream"]
 TWICE = "Press Ctrl+C again within 2 seconds to stop the agent and quit. The state is saved."
@@ -45,6 +47,9 @@ class Host:
     mail: Callable[[], Mapping[str, object]]  # the runner state, as the agent's side left it
     new_steering: Callable[[], Sequence[Steer]]  # messages since the last call
     steer: Callable[[str, bool], Steer | None]  # stores what the human typed, with True for the next session
+    meter: Meter = field(default_factory=Meter)  # counts what is emitted, and says when a budget is used up
+    log: str = ""  # the path of the session's log of events
+    usage_file: str = ""  # a program may append its usage there
 
 
 @dataclass(frozen=True)
@@ -83,20 +88,36 @@ class Agent(Protocol):
 
 
 def run_program(
-    argv: Sequence[str], host: Host, *, terminal: bool, on_line: Callable[[str, str], None] = lambda stream, line: None
+    argv: Sequence[str],
+    host: Host,
+    *,
+    terminal: bool,
+    on_line: Callable[[str, str, bool], bool] = lambda stream, line, complete: True,
+    over: Callable[[], bool] = lambda: False,
+    readers: Files | None = None,
+    on_resume: Callable[[], None] = lambda: None,
 ) -> Exit:
-    """Run a program to its end. It gets the terminal, or the prompt on its stdin."""
+    """Run a program to its end. It gets the terminal, or the prompt on its stdin.
+
+    on_line says whether a line is shown. `over` is asked often, and True ends the program.
+    """
 
     def on_output(stream: str, line: bytes, complete: bool) -> None:
         text = line.decode("utf-8", "replace")
-        on_line(stream, text)
-        host.emit(Output(stream, text, complete))
+        if on_line(stream, text, complete):
+            host.emit(Output(stream, text, complete))
 
     def on_tick() -> bool:
         if not terminal:
             host.emit(Ticked())
-        return host.on_tick()
+        return host.on_tick() or over()
 
+    def resumed() -> None:
+        if not terminal:
+            on_resume()
+            host.emit(Ticked())
+
+    host.meter.quiet = terminal
     with open(host.prompt, "rb") as prompt:
         stdin = None if terminal else prompt.fileno()
         try:
@@ -106,8 +127,10 @@ def run_program(
                 on_output=on_output,
                 on_tick=on_tick,
                 on_interrupt=lambda: host.emit(Notice(TWICE, "warning")),
-                on_resume=lambda: None if terminal else host.emit(Ticked()),
+                on_resume=resumed,
+                on_clock=host.meter.at,
                 timeout=host.timeout,
+                readers=readers,
             )
         except StartFailed as error:
             advice = " Check the program's name." if error.errno in (errno.ENOENT, errno.EACCES, errno.ENOEXEC) else ""

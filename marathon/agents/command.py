@@ -1,17 +1,28 @@
-"""Any program as the agent. The prompt comes on its standard input, or in MARATHON_PROMPT_FILE on the terminal."""
+"""Any program as the agent. The prompt comes on its standard input, or in MARATHON_PROMPT_FILE on the terminal.
+
+The program may report what it used: a line {"marathon_usage": {…}} on its output or in MARATHON_USAGE_FILE.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from marathon.agents.base import Host, Mode, Outcome, crash, interruption, run_program
+from marathon.agents.pi.typed import Typed, TypedLine
+from marathon.agents.reading import reported_usage, reports_usage
 from marathon.core.error_kind import is_blocking
+from marathon.core.events import Notice, Used
 from marathon.core.text import one_line, says_complete
+from marathon.core.validation import Invalid
 from marathon.errors import AgentUnavailable, WrongUsage
+from marathon.process.start import Exit
+from marathon.store.files import read_regular
 
 _CLOSED_BY_HUMAN = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
+_AT_ONCE = 1024 * 1024  # bytes of the usage file
 
 
 @dataclass(frozen=True)
@@ -28,22 +39,107 @@ class CommandAgent:
             raise AgentUnavailable(f"{self.argv[0]!r} was not found or is not executable. Check the name after --.")
 
     def run(self, host: Host) -> Outcome:
-        last = {"any": "", "out": ""}  # the last line, and the last line on standard output
-
-        def on_line(stream: str, line: str) -> None:
-            if line.strip():
-                last.update({"any": line, stream: line})
-
+        host = replace(host, env={**host.env, "MARATHON_USAGE_FILE": host.usage_file})
+        session = _Session(host)
         terminal = self.mode == "tui"
-        exit = run_program(self.argv, host, terminal=terminal, on_line=on_line)
-        if by_runner := interruption(exit):
-            return by_runner
-        if exit.code == 0:
-            return Outcome("ended", seconds=exit.seconds, signal=says_complete(last["out"]))
-        if terminal and exit.signal in _CLOSED_BY_HUMAN:
-            return Outcome("left", "closed by the human", exit.seconds)
-        said = f": {one_line(last['any'], 160)}" if last["any"] else ""
-        return Outcome("crashed", crash(exit) + said, exit.seconds, permanent=is_blocking(exit.code, last["any"]))
+        typing = _Typing(host) if host.attended and not terminal else None
+        with typing.line.keys if typing else contextlib.nullcontext():
+            exit = run_program(
+                self.argv,
+                host,
+                terminal=terminal,
+                on_line=session.hear,
+                over=session.is_over,
+                readers={0: typing.read} if typing else None,
+                on_resume=typing.resumed if typing else lambda: None,
+            )
+            session.read_usage_file()
+            if typing:
+                typing.line.finish(typing.obey)
+        return _outcome(exit, session, terminal)
 
     def close(self) -> None:
         pass
+
+
+def _outcome(exit: Exit, session: _Session, terminal: bool) -> Outcome:
+    if by_runner := interruption(exit):
+        return by_runner
+    if exit.code == 0:
+        return Outcome("ended", seconds=exit.seconds, signal=says_complete(session.last_out))
+    if terminal and exit.signal in _CLOSED_BY_HUMAN:
+        return Outcome("left", "closed by the human", exit.seconds)
+    said = f": {one_line(session.last, 160)}" if session.last else ""
+    return Outcome("crashed", crash(exit) + said, exit.seconds, permanent=is_blocking(exit.code, session.last))
+
+
+class _Session:
+    """What one run of the program said."""
+
+    def __init__(self, host: Host) -> None:
+        self.last = ""  # its last line,
+        self.last_out = ""  # and the last one on standard output
+        self._host = host
+        self._in_line: dict[str, bool] = {}  # by stream: the piece before was not the end of its line
+        self._offset = 0  # in the usage file
+        self._complained = False
+
+    def hear(self, stream: str, line: str, complete: bool) -> bool:
+        whole = complete and not self._in_line.get(stream)
+        self._in_line[stream] = not complete
+        if whole and stream == "out" and reports_usage(line):
+            self._count(line)
+            return False
+        if line.strip():
+            self.last = line
+            self.last_out = line if stream == "out" else self.last_out
+        return True
+
+    def is_over(self) -> bool:
+        self.read_usage_file()
+        return self._host.meter.must_stop()
+
+    def read_usage_file(self) -> None:
+        """The lines that were added. A line that is still being written is left for the next time."""
+        try:
+            data = read_regular(self._host.usage_file, _AT_ONCE, self._offset) or b""
+        except OSError:
+            return  # the program put something else in its place
+        whole = data[: data.rfind(b"\n") + 1]
+        if not whole and len(data) > _AT_ONCE:
+            whole = data  # no line of ours is that long
+        self._offset += len(whole)
+        for line in whole.decode("utf-8", "replace").splitlines():
+            if line.strip():
+                self._count(line)
+
+    def _count(self, line: str) -> None:
+        try:
+            self._host.emit(Used(reported_usage(line)))
+        except Invalid as error:
+            if not self._complained:
+                self._complained = True
+                ignored = f"Ignored a marathon_usage line of the agent that makes no sense ({error})"
+                self._host.emit(Notice(f"{ignored}: {one_line(line, 120)}", "warning"))
+
+
+class _Typing:
+    """The program cannot be told anything while it works, so what the human types is for the next session."""
+
+    def __init__(self, host: Host) -> None:
+        self.line = TypedLine(host.signals, host.emit)
+        self._host = host
+
+    def read(self) -> None:
+        if typed := self.line.read():
+            self.obey(typed)
+
+    def obey(self, typed: Typed) -> None:
+        if typed.text:
+            self._host.steer(typed.text, True)
+            self._host.emit(Notice(f"→ for the next session: {one_line(typed.text)}"))
+
+    def resumed(self) -> None:
+        """The shell had the terminal."""
+        self.line.keys.again()
+        self.line.show()

@@ -7,10 +7,13 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from marathon.core.budgets import number_in
+from pydantic import ConfigDict, Field
+
+from marathon.core.budgets import Usage, number_in, usage_in
 from marathon.core.text import one_line
+from marathon.core.validation import Invalid, read
 
 LONGEST_WAIT = 24 * 3600.0
 _PERMANENT_STATUS = (400, 401, 402, 403, 404)
@@ -29,6 +32,41 @@ _MOMENTS = ("resets_at", "reset_at")
 _AMOUNT = r"(\d+(?:\.\d+)?) ?(ms|s|m|h|milliseconds?|sec(?:ond)?s?|min(?:ute)?s?|hours?)(?![a-z])"
 _SAID = re.compile(rf"(?:try again|retry|resets?) (?:in|after) ~?((?:{_AMOUNT}(?:,? )?)+)", re.I)
 _UNITS = {"ms": 0.001, "mil": 0.001, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "hou": 3600.0}
+
+
+_USAGE = "marathon_usage"
+_Count = Annotated[int, Field(strict=True, ge=0, le=10**10)]
+
+
+@dataclass(frozen=True)
+class _Reported:
+    """What a program says it used since it last said so. More than this limit is a mistake, not a bill."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    cost: Annotated[float, Field(strict=True, ge=0, le=100_000, allow_inf_nan=False)] = 0
+    input: _Count = 0
+    output: _Count = 0
+    cacheRead: _Count = 0
+    cacheWrite: _Count = 0
+    turns: _Count = 1
+    model: Annotated[str, Field(strict=True)] = ""
+
+
+def reports_usage(line: str) -> bool:
+    """Whether a line is meant as {"marathon_usage": {…}}."""
+    return line.lstrip().startswith("{") and _USAGE in line[:60]
+
+
+def reported_usage(line: str) -> Usage:
+    """The usage of such a line. Invalid says what is wrong with it."""
+    try:
+        raw = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise Invalid("it is not JSON") from error
+    if not isinstance(raw, dict) or list(raw) != [_USAGE]:
+        raise Invalid(f"it is not an object with the one field {_USAGE}")
+    return usage_in(vars(read(_Reported, raw[_USAGE])))
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from marathon.core.budgets import Limits, budget_lines, with_amounts
+from marathon.core.budgets import Limits, Usage, budget_lines, with_amounts
 from marathon.core.completion import result_facts
 from marathon.core.courses.base import Course
 from marathon.core.courses.table import COURSES, DEFAULT
@@ -23,6 +24,7 @@ from marathon.errors import TaskInvalid
 from marathon.process.clock import moment
 from marathon.show.status import Status
 from marathon.store.definitions import load_workflows
+from marathon.store.events import activity
 from marathon.store.inbox import Message
 from marathon.store.journal import read_journal
 from marathon.store.lock import holder_of, last_holder
@@ -92,6 +94,9 @@ def status_of(known: Known, resume: str, *, runner: str = "") -> Status:
     elif life.wait and not runner and not left(life.wait, now):
         condition, waits = "ready", "a start: its wait is over"
     open_offers = () if sent else known.offers
+    session = _running(known, now) if runner and life.session else None
+    usage, seconds = (Usage(**session["usage"]), session["seconds"]) if session else (Usage(), 0.0)
+    limits = with_amounts(_NOTHING_LIMITED, life.limits, life.added)
     return Status(
         task=str(known.shown),
         condition=condition,
@@ -99,10 +104,10 @@ def status_of(known: Known, resume: str, *, runner: str = "") -> Status:
         breadcrumb=where.breadcrumb or f"the workflow changed: {where.problem}",
         run=life.run,
         iteration=life.iteration,
-        seconds=life.seconds,
-        usage=life.usage,
+        seconds=life.seconds + seconds,
+        usage=life.usage.plus(usage),
         oversight=life.oversight,
-        budget=budget_lines(with_amounts(_NOTHING_LIMITED, life.limits, life.added), life.used),
+        budget=budget_lines(limits, life.used.plus(usage, seconds), life.usage.plus(usage)),
         steps=steps_line(task.plan_steps() if runner else life.steps),
         checks=criteria_facts(life),
         reviews=[{"phase": each.phase, "reviewed": each.by_human, "by": each.by} for each in where.reviews],
@@ -111,10 +116,29 @@ def status_of(known: Known, resume: str, *, runner: str = "") -> Status:
         runner=runner,
         steering=len(life.steer) + _steering(messages),
         sessions=[facts for facts in sessions_of(known.records) if facts["run"] == life.run],
+        session=session,
         gate=gate_facts(gate, open_offers, str(known.shown)) if gate and not sent else None,
         answer_with=commands(open_offers, str(known.shown)),
         resume=with_option(resume, '-h "what else to do"') if condition in ("completed", "cancelled") else resume,
     )
+
+
+def _running(known: Known, now: Now) -> dict[str, Any]:
+    """The session that runs now. Its end is not in the journal yet, so its log tells."""
+    life = known.life
+    assert life.session
+    log = known.task.runs.session_path(life.run, "events", life.iteration, "jsonl")
+    done = activity(log)
+    return {
+        "iteration": life.iteration,
+        "phase": life.session.phase,
+        "agent": life.session.agent,
+        "startedAt": life.session.at,
+        "seconds": round(max(0.0, now.wall - datetime.fromisoformat(life.session.at).timestamp()), 1),
+        "usage": vars(done.usage),
+        "last_tool": done.last_tool,
+        "last_line": done.last_line,
+    }
 
 
 def resume_command(task: Task, shown: Path, project: Path) -> str:

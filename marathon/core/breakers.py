@@ -14,7 +14,7 @@ from marathon.core.text import one_line
 
 # A session with one of these endings did not come to its own end, so its prompt is sent again.
 FAILED = ("crashed", "refused", "timeout")
-CUT_SHORT = (*FAILED, "interrupted", "stopped", "lost")
+CUT_SHORT = (*FAILED, "interrupted", "stopped", "lost", "limit")
 WARN_FROM_ROUND = 4
 LONGEST_HISTORY = 32  # contents of one file
 MOST_FILES = 200

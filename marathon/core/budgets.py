@@ -97,6 +97,12 @@ class Used(NamedTuple):
     cost: float = 0
     tokens: int = 0
 
+    def plus(self, usage: Usage, seconds: float) -> Used:
+        """With what a session used. The journal's sum and the sum during a session are this same sum."""
+        return self._replace(
+            seconds=self.seconds + seconds, cost=self.cost + usage.cost, tokens=self.tokens + usage.tokens
+        )
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -111,9 +117,13 @@ class Budget:
     def used(self, used: Used) -> float:
         return float(getattr(used, self.counter))
 
+    def can_be_kept(self, usage: Usage) -> bool:
+        """Money and tokens are counted only if the agent reports them."""
+        return self.counter not in ("cost", "tokens") or getattr(usage, self.counter) > 0
+
 
 BUDGETS = (
-    Budget("max_iterations", "--max-iterations", "sessions", lambda n: f"{n:.0f} sessions", "+10"),
+    Budget("max_iterations", "--max-iterations", "sessions", lambda n: f"{n:.0f} session{'s' * (n != 1)}", "+10"),
     Budget("max_seconds", "--max-time", "seconds", lambda n: f"{duration(n)} of working time", "+1h"),
     Budget("max_cost", "--max-cost", "cost", lambda n: f"${n:.2f}", "+10"),
     Budget("max_tokens", "--max-tokens", "tokens", lambda n: f"{amount(int(n))} tokens", "+1000000"),
@@ -135,10 +145,11 @@ def with_amount(amounts: Amounts, name: str, value: float | None) -> Amounts:
 
 
 class Reached(NamedTuple):
-    """The sentence for the gate, and the option that allows more."""
+    """The sentence for the gate, the option that allows more, and the option that set the limit."""
 
     text: str
     more: str
+    flag: str
 
 
 def limit_reached(limits: Limits, used: Used) -> Reached | None:
@@ -147,7 +158,8 @@ def limit_reached(limits: Limits, used: Used) -> Reached | None:
         if limit and budget.used(used) >= limit:
             allowed, spent = budget.says(limit), budget.says(budget.used(used))
             more = "" if spent == allowed else f" ({spent} used)"
-            return Reached(f"The limit of {allowed} ({budget.flag}) is reached{more}.", f"{budget.flag} {budget.more}")
+            text = f"The limit of {allowed} ({budget.flag}) is reached{more}."
+            return Reached(text, f"{budget.flag} {budget.more}", budget.flag)
     return None
 
 
@@ -161,10 +173,47 @@ def nearly_reached(limits: Limits, used: Used, already_told: Iterable[str]) -> d
     }
 
 
-def budget_lines(limits: Limits, used: Used) -> list[str]:
-    """What is used of each limit, for people."""
+@dataclass(frozen=True)
+class Allowance:
+    """What one session may use: the limits, what was used before it, and the budgets that were warned of already."""
+
+    limits: Limits = field(default_factory=Limits)
+    used: Used = field(default_factory=Used)
+    warned: tuple[str, ...] = ()
+
+    def reached(self, usage: Usage, seconds: float) -> Reached | None:
+        """The budget that is used up after so much of the session. That it was started counts as nothing here."""
+        return limit_reached(replace(self.limits, max_iterations=0), self.used.plus(usage, seconds))
+
+    def nearly_reached(self, usage: Usage, seconds: float) -> dict[str, str]:
+        within = replace(self.limits, max_iterations=0)
+        return nearly_reached(within, self.used.plus(usage, seconds), self.warned)
+
+    def facts(self) -> dict[str, dict[str, Any]]:
+        """For an agent that keeps to its budgets itself, by counter. Only what is limited is named."""
+        return {
+            budget.counter: {
+                "field": budget.field,
+                "flag": budget.flag,
+                "limit": limit,
+                "used": budget.used(self.used),
+                "warnAt": WARN_AT * limit,
+                "warned": budget.field in self.warned,
+            }
+            for budget in BUDGETS
+            if budget.counter != "sessions" and (limit := getattr(self.limits, budget.field))
+        }
+
+
+def budget_lines(limits: Limits, used: Used, usage: Usage) -> list[str]:
+    """What is used of each limit, for people. `usage` is all that was ever reported for the task."""
     limited = [(budget, limit) for budget in BUDGETS if (limit := getattr(limits, budget.field))]
-    return [f"{budget.says(budget.used(used))} of {budget.says(limit)}" for budget, limit in limited]
+    return [
+        f"{budget.says(budget.used(used))} of {budget.says(limit)}"
+        if budget.can_be_kept(usage)
+        else f"{budget.says(limit)} allowed, none reported"
+        for budget, limit in limited
+    ]
 
 
 def reflects(limits: Limits, iteration: int) -> bool:

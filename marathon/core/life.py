@@ -249,11 +249,8 @@ def _session_ended(now: Life, record: SessionEnded) -> Life:
     now = now._replace(
         session=None,
         ended=record,
-        used=now.used._replace(
-            seconds=now.used.seconds + record.seconds,
-            cost=now.used.cost + spent.cost,
-            tokens=now.used.tokens + spent.tokens,
-        ),
+        used=now.used.plus(spent, record.seconds),
+        warned=(*now.warned, *record.warned),
         seconds=now.seconds + record.seconds,
         run_seconds=now.run_seconds + record.seconds,
         usage=now.usage.plus(spent),

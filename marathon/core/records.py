@@ -37,7 +37,7 @@ Reason = Literal[
 ]
 Oversight = Literal["tool", "colleague"]  # asked at reviews only, or after every session
 # refused: the provider answered with an error, such as a rate limit
-Ending = Literal["ended", "crashed", "refused", "timeout", "left", "interrupted", "stopped", "lost"]
+Ending = Literal["ended", "crashed", "refused", "timeout", "left", "interrupted", "stopped", "lost", "limit"]
 # quit, cancel, oversight and refresh (read the files again) are not stored as answers.
 Choice = Literal["continue", "redo", "loop", "answer", "accept", "cancel", "quit", "oversight", "refresh"]
 _ENCODER = json.JSONEncoder(default=vars, ensure_ascii=False)
@@ -146,6 +146,7 @@ class SessionEnded(_Record):
     steps: tuple[int, int] | None = None  # boxes of the plan: ticked, and all
     files: list[tuple[str, str]] = field(default_factory=list)  # what it changed, each with a digest of the contents
     rating: Rating | None = None  # of the instructions
+    warned: list[str] = field(default_factory=list)  # budgets the human was told of while it worked
 
 
 @dataclass(frozen=True, kw_only=True)

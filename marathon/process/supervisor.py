@@ -44,12 +44,15 @@ def run(
     timeout: float | None,
     grace: float = 5.0,
     tick: float = _TICK,
+    on_clock: Callable[[float], None] = lambda seconds: None,
+    readers: Files | None = None,
 ) -> Exit:
     """Returns when the agent and its whole tree are gone.
 
     on_output(stream, line, complete): stream is "out" or "err", the line comes without its newline, and an
     overlong one in pieces of which the last is complete. on_tick is called at least every `tick` seconds;
-    True asks to stop the child now. An exception from a callback ends the tree and is raised on.
+    True asks to stop the child now. Before it, on_clock gets the seconds so far, without suspended time. `readers` are
+    watched beside the child. An exception from a callback ends the tree and is raised on.
     """
     with contextlib.ExitStack() as cleanup:
         terminal = Terminal() if command.terminal else None
@@ -60,7 +63,8 @@ def run(
             cleanup.callback(terminal.take_back)
         lines = Lines(on_output)
         child = cleanup.enter_context(contextlib.closing(Guarded(command, lines.take, timeout, grace)))
-        _Attendance(child, terminal, signals, on_tick, on_interrupt, on_resume, tick).until(lambda: False, {}, dict)
+        attendance = _Attendance(child, terminal, signals, on_tick, on_interrupt, on_resume, tick, on_clock)
+        attendance.until(lambda: False, readers or {}, dict)
         ended = child.finish()
         lines.flush()
         return ended
@@ -104,12 +108,13 @@ class Resident:
         readers: Files | None = None,
         grace: float = 5.0,
         tick: float = _TICK,
+        on_clock: Callable[[float], None] = lambda seconds: None,
     ) -> tuple[Exit | None, float]:
         """Until `done`, or until it is gone: then its Exit comes too. Also the seconds this took."""
         child = self._child
         child.begin(timeout, grace)
         self._on_output = on_output
-        attendance = _Attendance(child, None, signals, on_tick, on_interrupt, on_resume, tick)
+        attendance = _Attendance(child, None, signals, on_tick, on_interrupt, on_resume, tick, on_clock)
         with contextlib.ExitStack() as at_its_end:
             at_its_end.callback(self.close)
             attendance.until(done, readers or {}, lambda: {self._stdin: self._write} if self._unsent else {})
@@ -319,6 +324,7 @@ class _Attendance:
     on_interrupt: Callable[[], None]
     on_resume: Callable[[], None]
     tick: float
+    on_clock: Callable[[float], None]
     _last_interrupt: float = -inf
 
     def until(self, done: Callable[[], bool], readers: Files, writers: Callable[[], Files]) -> None:
@@ -330,6 +336,7 @@ class _Attendance:
 
     def _look_around(self) -> None:
         self._continued()
+        self.on_clock(self.child.elapsed())
         if self.child.agent and self.on_tick() and self.child.may_be_stopped():
             self.child.stop("stopped", self.child.grace)
 

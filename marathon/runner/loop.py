@@ -6,18 +6,21 @@ import signal
 from typing import TYPE_CHECKING
 
 from marathon.agents.base import Outcome
+from marathon.core.budgets import Usage
 from marathon.core.completion import account
 from marathon.core.courses.workflow import DONE
 from marathon.core.decide import next_step
+from marathon.core.events import usage_of
 from marathon.core.gates import WAITS_FOR_HUMAN
 from marathon.core.records import Cancelled, Finished, Gate
 from marathon.core.steps import Finish, Halt, Note, RunSession, Verify, Wait
 from marathon.core.text import duration, steps_line
 from marathon.process.signals import Interrupted
 from marathon.runner import definition, gates, verify
-from marathon.runner.session import observe, run_session, update_state
+from marathon.runner.session import observe, run_session, update_state, warned_in
 from marathon.runner.waiting import wait
 from marathon.store.agent_channel import channel_of
+from marathon.store.events import follow
 from marathon.surfaces.gate_text import with_option
 
 if TYPE_CHECKING:
@@ -95,7 +98,10 @@ def _recover(marathon: Marathon) -> None:
     if (left.get("run"), left.get("iteration")) != (life.run, life.session.iteration):
         left = {}  # it belongs to another session; a power cut may bring it back
     seconds = marathon.task.runs.worked(life.run, life.session.iteration, life.session.at)
-    observe(marathon, phase, Outcome("lost", "the runner was killed", seconds), left)
+    log = marathon.task.runs.session_path(life.run, "events", life.session.iteration, "jsonl")
+    usage = usage_of(follow(log))
+    outcome = Outcome("lost", "the runner was killed", seconds, usage if usage != Usage() else None)
+    observe(marathon, phase, outcome, left, warned=warned_in(left))
     if channel is not None:
         channel.remove()
 

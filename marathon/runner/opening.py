@@ -207,6 +207,8 @@ def allow(marathon: Marathon) -> None:
         elif dict(life.limits).get(typed.field) != typed.value or dict(life.added).get(typed.field) is not None:
             marathon.record(LimitSet(name=typed.field, value=typed.value))
     limits = with_amounts(options.limits, marathon.life.limits, marathon.life.added)
-    if (limits.max_cost or limits.max_tokens) and not agent.tells_usage:
-        useless = "--max-cost and --max-tokens have no effect"
-        marathon.tell(f"The agent {agent.name} does not report its usage, so {useless}.", "warning")
+    lost = [each for each in BUDGETS if getattr(limits, each.field) and not each.can_be_kept(marathon.life.usage)]
+    if lost and not agent.tells_usage:
+        flags, have = " and ".join(each.flag for each in lost), "has" if len(lost) == 1 else "have"
+        silent = f"The agent {agent.name} has not reported what it uses"
+        marathon.tell(f"{silent}. Until it does, {flags} {have} no effect (README: marathon_usage).", "warning")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from marathon.agents.base import Host, Outcome
+from marathon.agents.meter import Meter
 from marathon.core import events
 from marathon.core.breakers import last_contents
+from marathon.core.budgets import BUDGETS, Allowance, with_amounts
 from marathon.core.courses.workflow import DONE, Phase
 from marathon.core.events import SessionBegan
 from marathon.core.life import Life, Steer
@@ -66,7 +69,8 @@ def run_session(marathon: Marathon, step: RunSession) -> None:
     human, human_mark = task.new_from_human(life.delivered)
     task.runs.make_room(life.run, iteration, marathon.options.keep_events)
     log = task.runs.session_path(life.run, "events", iteration, "jsonl")
-    marathon.channel.write(channel_fields(marathon, phase.id, iteration, marathon.clock(), log))
+    allowance = _allowance(marathon, [budget for budget, _ in step.warnings])
+    marathon.channel.write(channel_fields(marathon, phase.id, iteration, marathon.clock(), log, allowance))
     forget = _OF_A_SESSION if life.in_round else (*_OF_A_SESSION, *_OF_A_ROUND)
     update_state(marathon, phase.id, iteration, forget=forget, state="running", note=None)
     prompt = task.runs.session_path(life.run, "prompts", iteration, "md")
@@ -92,23 +96,36 @@ def run_session(marathon: Marathon, step: RunSession) -> None:
     )
     marathon.emit(SessionBegan(life.run, iteration, phase.id, marathon.agent.name, phase.emoji, log))
     before, state_before, began = task.artifacts(), task.state_mark(), time.time()
+    meter = Meter(marathon.emit, allowance)
     try:
-        outcome = marathon.agent.run(_host(marathon, life, phase.id, prompt))
+        outcome = marathon.agent.run(_host(marathon, life, phase.id, prompt, log, meter))
     finally:
         if not task.exists():  # whatever else went wrong, this is why
             raise TaskInvalid(f"{marathon.shown} was removed while the marathon ran. The agent was stopped.")
     task.refuse_links()
     channel = marathon.channel.read()
+    meter.warned += warned_in(channel)
+    meter.quiet = False
+    meter.warn()
+    if outcome.ending == "stopped" and meter.stopped_for:
+        outcome = replace(outcome, ending="limit", cause=f"{meter.stopped_for.flag} is used up")
+    outcome = replace(outcome, usage=outcome.usage or meter.reported)
     asks = _wait_asked(channel.get("waitSeconds"), channel.get("waitReason")) or channel.get("feedbackQuestion")
     if outcome.ending == "ended" and not asks and task.state_mark() == state_before:
         marathon.tell("The agent did not update STATE.json, so this phase continues.", "warning")
     artifacts = task.artifacts()
     changes = changes_since(marathon.project, began, task.folder, artifacts)
-    observe(marathon, phase, outcome, channel, Changes(changes.moved or before != artifacts, changes.files))
+    changes = Changes(changes.moved or before != artifacts, changes.files)
+    observe(marathon, phase, outcome, channel, changes, meter.warned)
 
 
 def observe(
-    marathon: Marathon, phase: Phase, outcome: Outcome, channel: Mapping[str, Any], changes: Changes = UNKNOWN
+    marathon: Marathon,
+    phase: Phase,
+    outcome: Outcome,
+    channel: Mapping[str, Any],
+    changes: Changes = UNKNOWN,
+    warned: Sequence[str] = (),
 ) -> None:
     """Read what the agent left and put it into the journal; also for a session whose runner was killed."""
     life = marathon.life
@@ -135,6 +152,7 @@ def observe(
         steps=marathon.task.plan_steps(),
         files=list(changes.files),
         rating=rating,
+        warned=list(warned),
     )
     life = marathon.record(ended)
     marathon.emit(
@@ -150,7 +168,20 @@ def observe(
     )
 
 
-def _host(marathon: Marathon, life: Life, phase: str, prompt: str) -> Host:
+def warned_in(channel: Mapping[str, Any]) -> list[str]:
+    """The budgets that our extension in pi warned of."""
+    told = channel.get("warned")
+    return [budget.field for budget in BUDGETS if budget.field in told] if isinstance(told, list) else []
+
+
+def _allowance(marathon: Marathon, warned: Sequence[str]) -> Allowance:
+    """What the next session may use."""
+    life = marathon.life
+    limits = with_amounts(marathon.options.limits, life.limits, life.added)
+    return Allowance(limits, life.used, (*life.warned, *warned))
+
+
+def _host(marathon: Marathon, life: Life, phase: str, prompt: str, log: str, meter: Meter) -> Host:
     def new_steering() -> list[Steer]:
         known = {steer.id for steer in marathon.life.steer}
         return [steer for steer in take_steering(marathon).steer if steer.id not in known]
@@ -165,7 +196,7 @@ def _host(marathon: Marathon, life: Life, phase: str, prompt: str) -> Host:
         env=environment(marathon, life, phase, prompt),
         lock_fd=marathon.lease.fd,
         signals=marathon.signals,
-        emit=marathon.emit,
+        emit=meter.emit,
         on_tick=marathon.stops.now,
         timeout=marathon.options.limits.session_timeout or None,
         start=run,
@@ -173,6 +204,9 @@ def _host(marathon: Marathon, life: Life, phase: str, prompt: str) -> Host:
         mail=marathon.channel.read,
         new_steering=new_steering,
         steer=steer,
+        meter=meter,
+        log=log,
+        usage_file=marathon.task.runs.session_path(life.run, "prompts", life.iteration, "usage.jsonl"),
     )
 
 

@@ -8,6 +8,7 @@ import sys
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from marathon.core.budgets import Allowance
 from marathon.core.life import Life
 from marathon.core.prompt import REFLECTION, Briefing
 from marathon.core.steps import RunSession
@@ -60,7 +61,9 @@ def _with_us(path: str) -> str:
     return os.pathsep.join((path, os.path.dirname(sys.executable)))
 
 
-def channel_fields(marathon: Marathon, phase: str, iteration: int, now: datetime, log: str) -> dict[str, Any]:
+def channel_fields(
+    marathon: Marathon, phase: str, iteration: int, now: datetime, log: str, allowance: Allowance
+) -> dict[str, Any]:
     """The channel between the runner and the agent's side, as a session finds it."""
     life = marathon.life
     return {
@@ -74,6 +77,7 @@ def channel_fields(marathon: Marathon, phase: str, iteration: int, now: datetime
         "run": life.run,
         "eventsFile": log,
         "costBefore": life.usage.cost,
+        "allowance": allowance.facts(),
         "steer": [steer.text for steer in life.steer],
         "waitSeconds": None,
         "waitReason": None,

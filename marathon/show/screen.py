@@ -7,6 +7,7 @@ import shutil
 import time
 from typing import TextIO
 
+from marathon.core.budgets import Usage
 from marathon.core.events import (
     CheckEnded,
     Checking,
@@ -21,6 +22,7 @@ from marathon.core.events import (
     ToolCalled,
     ToolEnded,
     Typing,
+    Used,
     WaitBegan,
     Waiting,
 )
@@ -44,7 +46,7 @@ class Screen:
         self._color = (live and not os.environ.get("NO_COLOR")) if color is None else color
         self._session: SessionBegan | None = None
         self._began = 0.0
-        self._last_line = ""
+        self._used = Usage()
         self._calls: dict[str, str] = {}  # what each open tool call is, by its id
         self._last_call = ""  # the id of the call whose result may stand right below it
         self._typed = ""
@@ -57,7 +59,7 @@ class Screen:
         self._out.write("")  # what was held, if the reader reads again
         match event:
             case SessionBegan():
-                self._session, self._began, self._last_line = event, time.monotonic(), ""
+                self._session, self._began, self._used = event, time.monotonic(), Usage()
                 self._calls.clear()
                 self._line(f"─── {_head(event)} · iteration {event.iteration} · {event.agent} ───", _RULE)
             case Output():
@@ -68,6 +70,9 @@ class Screen:
                 self._tool_called(event)
             case ToolEnded():
                 self._tool_ended(event)
+            case Used():
+                self._used = self._used.plus(event.usage)
+                self._draw()
             case Typing():
                 self._typing(clean(event.text))
             case Ticked():
@@ -100,16 +105,10 @@ class Screen:
         self._out.close()
 
     def _output(self, event: Output) -> None:
-        if not (self._live or event.complete):
-            return  # a piece of a very long line, which no one could read
-        text = one_line(event.text[:8000], 2000)
-        if not text:
-            return
-        if self._live:
-            self._last_line = text
-            self._draw()
-        else:
+        # A piece of a very long line is nothing that anyone could read.
+        if event.complete and (text := one_line(event.text[:8000], 2000)):
             self._line(f"  {text}")
+            self._draw()
 
     def _text(self, event: Text) -> None:
         """Text is shown as it comes. While the human types, only whole lines are shown, above the typed line."""
@@ -167,8 +166,7 @@ class Screen:
         if self._typed:  # of a long line, the end is shown, where the cursor is
             self._redraw("› " + _fit_end(self._typed, _width() - 4))
         elif not self._in_line:
-            status = f"{_head(session)} │ iteration {session.iteration} │ {elapsed} │ {self._last_line}"
-            self._redraw(status.rstrip(" │"))
+            self._redraw(" │ ".join([_head(session), f"iteration {session.iteration}", elapsed, *_spent(self._used)]))
 
     def _waiting(self, event: Waiting) -> None:
         reason, left = f"⏳ {one_line(event.reason, 120)}", f" │ {duration(event.left)} left"
@@ -217,12 +215,16 @@ def _head(session: SessionBegan) -> str:
     return f"{session.emoji} {session.phase}".strip()
 
 
+def _spent(used: Usage | None) -> list[str]:
+    """3 turns, 12.4k tok, $0.12"""
+    if not used or not used.turns:
+        return []
+    return [f"{used.turns} turn{'s' if used.turns > 1 else ''}", f"{amount(used.tokens)} tok", f"${used.cost:.2f}"]
+
+
 def _summary(event: SessionEnded) -> list[str]:
     """45s, 3 turns, 12.4k tok, $0.12, and what went wrong."""
-    parts, used = [duration(event.seconds)], event.usage
-    if used and used.turns:
-        turns = f"{used.turns} turn{'s' if used.turns > 1 else ''}"
-        parts += [turns, f"{amount(used.tokens)} tok", f"${used.cost:.2f}"]
+    parts = [duration(event.seconds), *_spent(event.usage)]
     if event.steps:
         parts.append(event.steps)
     if event.ending != "ended":

@@ -35,6 +35,7 @@ class Status:
     runner: str = ""
     steering: int = 0
     sessions: Sequence[dict[str, Any]] = ()
+    session: dict[str, Any] | None = None  # the one that runs now: iteration, phase, seconds, usage, what it did last
     gate: dict[str, Any] | None = None
     answer_with: Sequence[str] = ()
     resume: str = ""
@@ -52,6 +53,9 @@ def status_lines(status: Status) -> list[str]:
         ("Worked", duration(status.seconds) if status.run else ""),
         ("Used", _used(status.usage)),
         ("Budget", ", ".join(status.budget)),
+        ("Now", _running(status.session) if status.session else ""),
+        ("Doing", status.session["last_tool"] if status.session else ""),
+        ("Said", status.session["last_line"] if status.session else ""),
         ("Plan", status.steps),
         ("Oversight", "you are asked after every session" if status.oversight == "colleague" else ""),
         ("Reviews", ", ".join(map(_review, status.reviews))),
@@ -103,10 +107,20 @@ def session_line(facts: dict[str, Any]) -> str:
     return f"  {facts['iteration']:>4}  {phase:12} {took:>8}{cost}  {facts['ending']}{cause}"
 
 
+def _running(facts: dict[str, Any]) -> str:
+    """session 3 (plan) for 4m, $0.12, 12.4k tokens"""
+    usage = Usage(**facts["usage"])
+    used = [f"${usage.cost:.2f}", f"{amount(usage.tokens)} tokens"] if usage.turns else []
+    since = f"session {facts['iteration']} ({one_line(facts['phase'], 40)}) for {duration(facts['seconds'])}"
+    return ", ".join([since, *used])
+
+
 def _used(usage: Usage) -> str:
     """$1.20, 240.1k tokens (3.0k in, 2.1k out, 235.0k cached), 31 turns, 44 tool calls, model"""
     if not usage.turns:
         return ""
     kinds = {"in": usage.input, "out": usage.output, "cached": usage.cacheRead + usage.cacheWrite}
     tokens = f"{amount(usage.tokens)} tokens ({', '.join(f'{amount(n)} {kind}' for kind, n in kinds.items())})"
-    return f"${usage.cost:.2f}, {tokens}, {usage.turns} turns, {usage.toolCalls} tool calls, {usage.model}"
+    turns = f"{usage.turns} turn{'s' * (usage.turns != 1)}"
+    calls = f"{usage.toolCalls} tool call{'s' * (usage.toolCalls != 1)}"
+    return ", ".join(filter(None, [f"${usage.cost:.2f}", tokens, turns, calls, usage.model]))

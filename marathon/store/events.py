@@ -7,7 +7,9 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
+from marathon.core.budgets import Usage
 from marathon.core.events import (
     START,
     Event,
@@ -21,7 +23,9 @@ from marathon.core.events import (
     Used,
     decode,
     encode,
+    usage_of,
 )
+from marathon.core.text import one_line
 from marathon.store.files import PRIVATE_DIR, PRIVATE_FILE, disk_errors, read_regular, write_all
 
 _LONGEST_JOINED = 16 * 1024  # characters of text that wait to be written
@@ -131,6 +135,29 @@ def last_activity(path: Path | str) -> float:
     """When the agent last did something, as far as its log tells. 0 if the log does not tell."""
     events = follow(path)
     return max((event.at for event in events if isinstance(event, SessionBegan | Used | _OF_THE_AGENT)), default=0)
+
+
+class Activity(NamedTuple):
+    """What a session has done so far, as its log tells."""
+
+    usage: Usage
+    last_tool: str = ""
+    last_line: str = ""
+
+
+def activity(path: Path | str) -> Activity:
+    usage, tool, said = Usage(), "", ""
+    for event in follow(path):
+        match event:
+            case Used():
+                usage = usage.plus(usage_of([event]))
+            case ToolCalled():
+                usage = usage.plus(usage_of([event]))
+                tool = f"{event.name} {event.summary}".rstrip()
+            case Text(thinking=False) | Output():
+                said = event.text if event.text.strip() else said
+    lines = [line for line in said.splitlines() if line.strip()]
+    return Activity(usage, one_line(tool, 200), one_line(lines[-1], 200) if lines else "")
 
 
 def _read(path: Path | str, offset: int) -> bytes:

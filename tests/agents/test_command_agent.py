@@ -14,6 +14,7 @@ import pytest
 
 from marathon.agents.base import Host, Mode, Outcome
 from marathon.agents.command import CommandAgent
+from marathon.agents.meter import Meter
 from marathon.agents.table import find_agent
 from marathon.core.events import Event, Notice, Output
 from marathon.core.records import Ending
@@ -119,6 +120,30 @@ def test_one_that_leaves_processes_behind_is_told_of(runner: Runner) -> None:
     assert [event.text for event in runner.events if isinstance(event, Notice)] == [
         "Ended 1 process(es) that the agent had left running."
     ]
+
+
+USED = '{"marathon_usage": {"cost": 0.5}}'
+
+
+@pytest.mark.parametrize(
+    ("script", "cost"),
+    [
+        (f"echo '{USED}'; echo '  {USED}'", 1.0),
+        (f"printf '%s' '{USED}'", 0.5),
+        (f"echo '{USED}' >&2", 0),  # only standard output
+        (f"echo 'He said {USED}'", 0),
+        (f"printf '%0200000d%s\\n' 1 '{USED}'", 0),  # the end of a very long line is not a line
+        (f"echo '{USED}' >> $MARATHON_USAGE_FILE; printf '%s' '{USED}' >> $MARATHON_USAGE_FILE", 0.5),
+        (f"mkfifo $MARATHON_USAGE_FILE; echo '{USED}'", 0.5),
+        (f"ln -s /dev/zero $MARATHON_USAGE_FILE; echo '{USED}'", 0.5),
+    ],
+)
+def test_what_it_says_it_used_is_counted(runner: Runner, script: str, cost: float) -> None:
+    meter = Meter(runner.events.append)
+    host = runner.host(meter=meter, emit=meter.emit, usage_file=str(runner.folder / "usage.jsonl"))
+    assert sh(script).run(host).ending == "ended"
+    assert meter.usage.cost == cost
+    assert not [line for line in runner.printed() if line.strip() == USED] or ">&2" in script
 
 
 def test_a_program_that_cannot_be_started_is_named(runner: Runner) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from marathon.agents.pi.tui import tui_outcome
-from marathon.core.budgets import Usage
 from marathon.process.start import Exit, Reason
 
 MARK: dict[str, object] = {"sessionEnded": True, "stopReason": "stop"}
@@ -91,21 +90,16 @@ def test_an_error_message_without_an_error_is_none() -> None:
     assert (outcome.ending, outcome.permanent) == ("ended", False)
 
 
-@pytest.mark.parametrize(
-    "mail",
-    [{}, MARK, {**MARK, "stopReason": "error", "errorMessage": "terminated"}],
-    ids=["no mark", "mark", "error"],
-)
-@pytest.mark.parametrize("exit", [exited(0), exited(1), exited(None, signal.SIGTERM, "timeout")])
-def test_what_was_used_is_kept_however_it_ended(exit: Exit, mail: dict[str, object]) -> None:
-    used = {"input": 800, "output": 40, "cacheRead": 200, "cost": 0.5, "turns": 2, "toolCalls": 1, "model": "m"}
-    outcome = tui_outcome(exit, {**mail, "usage": used})
-    assert outcome.usage == Usage(input=800, output=40, cacheRead=200, cost=0.5, turns=2, toolCalls=1, model="m")
+@pytest.mark.parametrize("exit", [exited(0), exited(1)])
+@pytest.mark.parametrize("mail", [{}, MARK, {**MARK, "stopReason": "error", "errorMessage": "Request was aborted"}])
+def test_a_budget_that_the_extension_found_used_up_is_a_limit(exit: Exit, mail: dict[str, object]) -> None:
+    outcome = tui_outcome(exit, {**mail, "limit": "--max-cost"})
+    assert (outcome.ending, outcome.cause) == ("limit", "--max-cost is used up")
 
 
-@pytest.mark.parametrize(("usage", "kept"), [(None, None), ("much", None), ([1], None), ({"input": "x"}, Usage())])
-def test_what_is_no_usage_is_none(usage: Any, kept: Usage | None) -> None:
-    assert tui_outcome(exited(0), {**MARK, "usage": usage}).usage == kept
+@pytest.mark.parametrize("limit", [None, True, 7, "", "--yes", ["--max-cost"], {}])
+def test_what_is_no_budget_is_no_limit(limit: Any) -> None:
+    assert tui_outcome(exited(0), {**MARK, "limit": limit}).ending == "ended"
 
 
 @pytest.mark.parametrize("reason", [None, 7, ["error"], {"error": 1}])

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from marathon.core.budgets import (
     LONGEST_RETRY_WAIT,
+    Allowance,
     Limits,
+    Usage,
     Used,
+    budget_lines,
     limit_reached,
     nearly_reached,
     reflects,
@@ -30,7 +35,7 @@ from tests.core.making import thorough
         (Limits(max_seconds=3600), 1, 3599.9, None),
         (Limits(max_seconds=3600), 1, 3600, "1h 00m of working time (--max-time)"),
         (Limits(max_seconds=90, max_iterations=0), 10**6, 91, "1m 30s of working time (--max-time)"),
-        (Limits(max_seconds=90, max_iterations=1), 1, 91, "1 sessions (--max-iterations)"),
+        (Limits(max_seconds=90, max_iterations=1), 1, 91, "1 session (--max-iterations)"),
         (Limits(), 99, 1e9, None),
         (Limits(), 100, 0, "100 sessions (--max-iterations)"),
     ],
@@ -102,6 +107,67 @@ def test_a_budget_is_warned_of_once_at_80_percent(used: Used, told: tuple[str, .
     found = nearly_reached(Limits(max_cost=10, max_tokens=100), used, told)
     assert list(found) == warned
     assert all("--max-" in sentence for sentence in found.values())
+
+
+@pytest.mark.parametrize(
+    ("limits", "used", "usage", "seconds", "flag"),
+    [
+        (Limits(max_cost=0.3), Used(sessions=500, cost=0.1), Usage(cost=0.19), 1e9, ""),
+        (Limits(max_cost=0.3), Used(cost=0.1), Usage(cost=0.2), 0, "--max-cost"),
+        (
+            Limits(max_tokens=100),
+            Used(tokens=90),
+            Usage(input=4, output=3, cacheRead=2, cacheWrite=1),
+            0,
+            "--max-tokens",
+        ),
+        (Limits(max_seconds=60), Used(seconds=50), Usage(), 9.9, ""),
+        (Limits(max_seconds=60), Used(seconds=50), Usage(), 10, "--max-time"),
+        (Limits(max_iterations=1), Used(sessions=1), Usage(cost=9), 9, ""),
+    ],
+)
+def test_what_a_session_may_use_is_what_is_left(
+    limits: Limits, used: Used, usage: Usage, seconds: float, flag: str
+) -> None:
+    reached = Allowance(limits, used).reached(usage, seconds)
+    assert (reached.flag if reached else "") == flag
+    assert bool(reached) == bool(limit_reached(replace(limits, max_iterations=0), used.plus(usage, seconds)))
+
+
+def test_a_session_is_not_warned_of_what_was_warned_of_before() -> None:
+    limits = Limits(max_iterations=1, max_cost=10, max_tokens=100)
+    assert list(Allowance(limits, Used(sessions=1)).nearly_reached(Usage(cost=8, input=80), 0)) == [
+        "max_cost",
+        "max_tokens",
+    ]
+    assert list(Allowance(limits, Used(), ("max_cost",)).nearly_reached(Usage(cost=8), 0)) == []
+
+
+def test_an_agent_is_told_only_of_what_is_limited_and_counts_inside_a_session() -> None:
+    facts = Allowance(Limits(max_iterations=5, max_cost=10), Used(cost=2), ("max_cost",)).facts()
+    assert facts == {
+        "cost": {
+            "field": "max_cost",
+            "flag": "--max-cost",
+            "limit": 10,
+            "used": 2,
+            "warnAt": 8,
+            "warned": True,
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("usage", "lines"),
+    [
+        (Usage(), ["$5.00 allowed, none reported", "1.0k tokens allowed, none reported"]),
+        (Usage(input=3), ["$5.00 allowed, none reported", "3 tokens of 1.0k tokens"]),
+        (Usage(input=3, cost=0.5), ["$0.50 of $5.00", "3 tokens of 1.0k tokens"]),
+    ],
+)
+def test_a_budget_line_appears_where_the_budget_can_be_kept(usage: Usage, lines: list[str]) -> None:
+    used = Used().plus(usage, 1)
+    assert budget_lines(Limits(max_iterations=0, max_cost=5, max_tokens=1000), used, usage) == lines
 
 
 def test_what_was_typed_for_a_task_counts_before_what_is_general() -> None:

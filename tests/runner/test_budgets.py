@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+from typing import Any
 
 import pytest
 
+from tests.process.driver import until
 from tests.support.world import Entry, World, finish, plan, research
 
 MORE: Entry = {"append": {"notes.md": "{n}\n"}, "state": {"state": "running", "phase": "research"}}
@@ -84,9 +87,9 @@ def test_status_tells_what_is_used_of_what_was_typed(world: World) -> None:
     world.run("--max-iterations", "2", "--max-cost", "7.50")
     assert json.loads(world.cli("status", "task", "--json").stdout)["budget"] == [
         "2 sessions of 2 sessions",
-        "$0.00 of $7.50",
+        "$7.50 allowed, none reported",
     ]
-    assert "$0.00 of $7.50" in world.cli("status", "task").stdout
+    assert "$7.50 allowed, none reported" in world.cli("status", "task").stdout
 
 
 def test_a_project_may_set_a_budget(world: World) -> None:
@@ -101,8 +104,8 @@ def test_a_project_may_set_a_budget(world: World) -> None:
 def test_an_agent_that_tells_nothing_of_its_cost_is_said_to(world: World) -> None:
     world.script(MORE)
     ran = world.run("--max-iterations", "1", "--max-cost", "5")
-    assert "--max-cost" in ran.stdout
-    assert "does not report" in ran.stdout
+    assert ran.stdout.count("Until it does, --max-cost has no effect") == 1
+    assert "$0.00" not in ran.stdout
 
 
 def test_more_of_one_thing_and_a_limit_of_another_go_together(world: World) -> None:
@@ -147,3 +150,106 @@ def test_more_after_a_go_ahead_comes_on_top_of_it(world: World) -> None:
 def test_more_than_anybody_has_is_refused(world: World, typed: tuple[str, str]) -> None:
     assert world.run(*typed).returncode == 2
     assert not (world.task / ".marathon").exists()
+
+
+# Inside a session
+
+
+def used(**what: Any) -> str:
+    return json.dumps({"marathon_usage": what})
+
+
+def test_a_program_reports_on_its_output_what_it_uses(world: World) -> None:
+    world.script(research(say=["one", used(cost=0.25, input=1000, output=200, model="m"), used(cost=0.5), "two"]))
+    ran = world.run("--max-cost", "5")
+    assert "marathon_usage" not in ran.stdout
+    assert "  one\n  two\n" in ran.stdout
+    assert "2 turns │ 1.2k tok │ $0.75" in ran.stdout
+    status = json.loads(world.cli("status", "task", "--json").stdout)
+    assert status["usage"]["cost"] == 0.75
+    assert status["budget"] == ["$0.75 of $5.00"]
+    assert (
+        "$0.75, 1.2k tokens (1.0k in, 200 out, 0 cached), 2 turns, 0 tool calls, m\n"
+        in world.cli("status", "task").stdout
+    )
+    # It has reported once, so there is nothing to warn of any more.
+    assert "Until it does" in ran.stdout
+    assert "Until it does" not in world.run().stdout
+
+
+def test_a_program_reports_in_a_file_what_it_uses(world: World) -> None:
+    world.script(research(run=f"echo '{used(cost=0.25)}' >> \"$MARATHON_USAGE_FILE\""))
+    world.run()
+    assert [record["usage"]["cost"] for record in world.records("session_ended")] == [0.25]
+
+
+def test_a_report_that_makes_no_sense_is_ignored_and_said_once(world: World) -> None:
+    nonsense = [used(cost=-1), used(cost=float("nan")), used(cost=1e300), used(input="many"), used(costs=1)]
+    world.script(research(say=[*nonsense, '{"marathon_usage"', used(cost=0.5)]))
+    ran = world.run()
+    assert ran.stdout.count("Ignored a marathon_usage line") == 1
+    assert "cost: it is less than 0" in ran.stdout
+    assert [record["usage"]["cost"] for record in world.records("session_ended")] == [0.5]
+
+
+def test_money_runs_out_in_the_middle_of_a_session(world: World) -> None:
+    world.script({**MORE, "run": reported_while_it_holds(world, used(cost=0.85), used(cost=0.2)), "hold": True})
+    ran = world.run("--max-cost", "1", timeout=20)
+    assert ran.returncode == 4
+    assert "The limit of $1.00 (--max-cost) is reached ($1.05 used)." in ran.stdout
+    assert ran.stdout.count("$0.85 of $1.00 (--max-cost) are used.") == 1
+    [ended] = world.records("session_ended")
+    assert (ended["ending"], ended["cause"], ended["warned"]) == ("limit", "--max-cost is used up", ["max_cost"])
+    assert world.read("notes.md") == "1\n"
+    world.script(MORE, research())
+    assert world.run("--max-cost", "+1").returncode == 3
+    assert "was cut off" in world.prompt(2)
+
+
+def test_what_was_warned_of_inside_a_session_is_not_warned_of_again(world: World) -> None:
+    world.script({**MORE, "say": [used(cost=0.85)]}, MORE, research())
+    ran = world.run("--max-cost", "1")
+    assert ran.returncode == 3
+    assert ran.stdout.count("$0.85 of $1.00 (--max-cost) are used.") == 1
+
+
+def test_time_runs_out_in_the_middle_of_a_session(world: World) -> None:
+    world.script({**MORE, "hold": True})
+    ran = world.run("--max-time", "1s", timeout=20)
+    assert ran.returncode == 4
+    assert "(--max-time) is reached" in ran.stdout
+    [ended] = world.records("session_ended")
+    assert (ended["ending"], ended["seconds"] < 5) == ("limit", True)
+
+
+def test_completion_is_judged_before_a_budget_that_ran_out(world: World) -> None:
+    world.script(research(run=reported_while_it_holds(world, used(cost=2)), hold=True))
+    assert world.run("--max-cost", "1", timeout=20).returncode == 3
+    assert [record["ending"] for record in world.records("session_ended")] == ["limit"]
+    assert [record["reason"] for record in world.records("gate_opened")] == ["review"]
+
+
+def reported_while_it_holds(world: World, *lines: str) -> str:
+    """A command that reports once everything else of the session is done."""
+    told = "; ".join(f"echo '{line}'" for line in lines)
+    wait = f"while ! test -e '{world.agent}/holding-1'; do sleep 0.02; done"
+    return f'({wait}; {told}) >> "$MARATHON_USAGE_FILE" &'
+
+
+def test_a_killed_runner_leaves_what_was_used_and_status_tells_it_before(world: World) -> None:
+    world.script({**MORE, "say": [used(cost=0.7, input=10), "working on it"], "hold": True})
+    runner = world.start("--max-cost", "1")
+    try:
+        until(lambda: world.holding(1), "the session works")
+        until(lambda: "$0.70" in world.cli("status", "task").stdout, "its usage is logged")
+        status = world.cli("status", "task").stdout
+    finally:
+        runner.kill()
+        runner.communicate()
+    assert re.search(r"Now: +session 1 \(research\) for \d+s, \$0.70, 10 tokens\n", status)
+    assert re.search(r"Said: +working on it\n", status)
+    assert re.search(r"Budget: +\$0.70 of \$1.00\n", status)
+    world.script({**MORE, "say": [used(cost=0.4)]})
+    assert world.run().returncode == 4
+    assert [record["usage"]["cost"] for record in world.records("session_ended")] == [0.7, 0.4]
+    assert "($1.10 used)" in world.records("gate_opened")[-1]["message"]

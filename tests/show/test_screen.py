@@ -28,6 +28,7 @@ from marathon.core.events import (
     ToolCalled,
     ToolEnded,
     Typing,
+    Used,
     WaitBegan,
     Waiting,
 )
@@ -147,12 +148,18 @@ def test_a_session_s_end_tells_what_it_used_and_what_went_wrong() -> None:
         assert part in line
 
 
-def test_on_a_terminal_one_line_is_redrawn_and_nothing_is_left_of_it() -> None:
-    text = shown(BEGAN, Output("out", "first"), Output("out", "second"), live=True)
-    assert re.search(r"\r\x1b\[K📝 plan │ iteration 3 │ 0s │ first\r\x1b\[K📝 plan │ iteration 3 │ 0s │ second", text)
-    assert text.endswith("\r\x1b[K")
-    again = shown(BEGAN, Output("out", "same"), Ticked(), Ticked(), live=True)
-    assert again.count("same") == 1
+def test_on_a_terminal_the_output_stands_above_the_one_line_that_is_redrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    text = shown(BEGAN, Output("out", "first"), Output("out", "second"), Ticked(), Ticked(), live=True)
+    status = "📝 plan │ iteration 3 │ 0s"
+    assert text.endswith(f"  first\n\r\x1b[K{status}\r\x1b[K  second\n\r\x1b[K{status}\r\x1b[K")
+
+
+def test_what_a_session_used_so_far_is_in_the_line_that_is_redrawn() -> None:
+    used = Used(Usage(input=1000, output=500, cost=0.06, turns=1))
+    text = shown(BEGAN, used, used, live=True)
+    assert "📝 plan │ iteration 3 │ 0s │ 1 turn │ 1.5k tok │ $0.06\r" in text
+    assert "📝 plan │ iteration 3 │ 0s │ 2 turns │ 3.0k tok │ $0.12\r" in text
 
 
 def test_results_of_calls_that_overlap_say_which_call_they_are_of() -> None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from marathon.agents.reading import Failure, failure_of, table_in, text_in
-from marathon.core.budgets import Usage, number_in, usage_in
+from marathon.core.budgets import BUDGETS, Usage, number_in, usage_in
 from marathon.core.events import LONGEST_TEXT, Event, Notice, Output, Text, ToolCalled, ToolEnded, Used, usage_of
 from marathon.core.text import one_line, says_complete
 
 LONGEST_RECORD = 64 * 1024 * 1024
+LATE = 30.0  # seconds after which the runner ends a pi whose time is over; before that, our extension does it
 LOGIN = "check the key: start pi and type /login"
 DIALOGS = ("select", "confirm", "input", "editor")
 
@@ -112,6 +113,12 @@ def pi_failure(message: str) -> Failure:
     """The failure in pi's errorMessage."""
     failure = failure_of(message)
     return replace(failure, permanent=True) if message.startswith("No API key") else failure
+
+
+def used_up(mail: Mapping[str, object]) -> str:
+    """Which budget our extension ended the session for, as a cause. Empty if it did not."""
+    flag = mail.get("limit")
+    return f"{flag} is used up" if flag in [budget.flag for budget in BUDGETS] else ""
 
 
 def _text(update: dict[str, Any]) -> list[Event]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from marathon.agents.base import TWICE, Host, Outcome, crash, failed_outcome, interruption, tell_swept
 from marathon.agents.pi.find import EXTENSION, Pi, PiAgent
-from marathon.agents.pi.reading import LOGIN, Run
+from marathon.agents.pi.reading import LATE, LOGIN, Run, used_up
 from marathon.agents.pi.typed import Typed, TypedLine, answer_to, cancelled, question_of
 from marathon.agents.reading import table_in
 from marathon.core.events import Notice, Output, Ticked
@@ -24,7 +24,6 @@ from marathon.process.start import Command, Exit, StartFailed
 from marathon.process.supervisor import Resident
 
 READY_WITHIN = 60.0
-FINISH_TYPING_WITHIN = 6.0
 
 
 class PiStream(PiAgent):
@@ -96,7 +95,8 @@ class _Session:
         with self._line.keys if self._host.attended else contextlib.nullcontext():
             self._readers = {0: self._read_key} if self._host.attended else {}
             self._attend(lambda: self._run.settled or refused(), self._host.timeout)
-            self._let_finish()
+            if self.exit is None:
+                self._line.finish(self._obey)
         if refused():
             said = one_line(str(self._run.responses[request].get("error", "")), 300)
             return Outcome("crashed", f"pi refused the prompt: {said}", self._seconds)
@@ -107,6 +107,8 @@ class _Session:
         if exit is not None and not run.settled:
             said = f": {one_line(' '.join(self._last_words), 300)}" if self._last_words else ""
             return interruption(exit) or Outcome("crashed", f"pi failed ({crash(exit)}){said}")
+        if (run.aborted or run.failure) and (spent := used_up(self._host.mail())):
+            return Outcome("limit", spent, stop_reason="aborted")
         if run.aborted or self._stopped:
             return Outcome("left", "stopped with Esc", stop_reason="aborted")
         if run.failure is not None:
@@ -123,6 +125,7 @@ class _Session:
                 on_tick=self._tick,
                 on_interrupt=lambda: host.emit(Notice(TWICE, "warning")),
                 on_resume=self._resumed,
+                on_clock=lambda seconds: host.meter.at(self._seconds + seconds),
                 timeout=timeout,
                 readers=self._readers,
             )
@@ -140,7 +143,7 @@ class _Session:
         if self._run.working and not self._run.settled:
             self._unsent += self._host.new_steering()
             self._send_steering()
-        return self._host.on_tick()
+        return self._host.on_tick() or self._host.meter.must_stop(late=LATE)
 
     def _resumed(self) -> None:
         """The shell had the terminal."""
@@ -205,12 +208,3 @@ class _Session:
             self._send({"type": "steer", "message": steer.text})
             self._steered.append(steer.id)
             self._host.emit(Notice(f"→ steering: {one_line(steer.text)}"))
-
-    def _let_finish(self) -> None:
-        """Wait for the rest of a line that is begun, so that a gate does not take its keys for answers."""
-        if self._line.text and self.exit is None:
-            self._host.emit(Notice("The session is over. Enter keeps your line for the next one. Esc drops it."))
-            if typed := self._line.rest(FINISH_TYPING_WITHIN):
-                self._obey(typed)
-            if self._line.text:
-                self._host.emit(Notice(f"Not sent: {one_line(self._line.text)}", "warning"))

@@ -1,4 +1,4 @@
-"""pi in its own terminal interface. Our extension in pi records when the session is over."""
+"""pi in its own terminal interface. Our extension in pi logs what it does and records when the session is over."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from marathon.agents.base import Host, Outcome, crash, failed_outcome, interruption, run_program
 from marathon.agents.pi.find import EXTENSION, PiAgent
-from marathon.agents.pi.reading import LOGIN, pi_failure
-from marathon.core.budgets import usage_in
+from marathon.agents.pi.reading import LATE, LOGIN, pi_failure, used_up
+from marathon.core.events import usage_of
 from marathon.process.start import Exit
+from marathon.store.events import follow
 
 BEGIN = "The file above is your task for this session. Begin."
 _CLOSED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -20,19 +21,20 @@ class PiTui(PiAgent):
     def run(self, host: Host) -> Outcome:
         # The prompt goes as a private file, because every user can read command lines.
         argv = (self.pi.program, "-e", str(EXTENSION), *self.args, f"@{host.prompt}", BEGIN)
-        return tui_outcome(run_program(argv, host, terminal=True), host.mail())
+        exit = run_program(argv, host, terminal=True, over=lambda: host.meter.must_stop(late=LATE))
+        return replace(tui_outcome(exit, host.mail()), usage=usage_of(follow(host.log)))
 
 
 def tui_outcome(exit: Exit, mail: Mapping[str, object]) -> Outcome:
     """Read the end from what the extension recorded, because pi's exit code is 0 for most ends."""
-    used = mail.get("usage")
-    usage = usage_in(used) if isinstance(used, dict) else None
-    return replace(_ending(exit, mail), seconds=exit.seconds, usage=usage)
+    return replace(_ending(exit, mail), seconds=exit.seconds)
 
 
 def _ending(exit: Exit, mail: Mapping[str, object]) -> Outcome:
     if by_runner := interruption(exit):
         return by_runner
+    if spent := used_up(mail):
+        return Outcome("limit", spent, stop_reason="aborted")
     if mail.get("sessionEnded") is True:
         reason = str(mail.get("stopReason") or "")
         if reason == "error":

@@ -6,12 +6,15 @@ import json
 import select
 import signal
 import time
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
-from marathon.core.events import Sink, Typing
+from marathon.core.events import Notice, Sink, Typing
 from marathon.core.text import one_line
 from marathon.process.keys import Keys
 from marathon.process.signals import COLLECTED, Interrupted, Signals
+
+FINISH_WITHIN = 6.0
 
 
 class Typed(NamedTuple):
@@ -69,6 +72,16 @@ class TypedLine:
                 break
             typed = self.read()
         return typed
+
+    def finish(self, obey: Callable[[Typed], None]) -> None:
+        """The session is over. Wait for the rest of a line, so that a gate does not take its keys for answers."""
+        if not self.text:
+            return
+        self._emit(Notice("The session is over. Enter keeps your line for the next one. Esc drops it."))
+        if typed := self.rest(FINISH_WITHIN):
+            obey(typed)
+        if self.text:
+            self._emit(Notice(f"Not sent: {one_line(self.text)}", "warning"))
 
     def show(self) -> None:
         self._emit(Typing(self.text))

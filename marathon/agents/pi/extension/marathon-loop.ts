@@ -13,6 +13,7 @@ import { Type } from "typebox";
 
 type Fields = Record<string, any>;
 type Handler = (event: Fields, ctx: ExtensionContext) => void;
+type Budget = { field: string; flag: string; limit: number; used: number; warnAt: number; warned: boolean };
 type Complete = (prefix: string) => { value: string; label: string }[] | null;
 
 const HELLO = "pi-marathon:loaded";
@@ -21,6 +22,9 @@ const RUNNER_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/;
 const ESCAPE_KEY = /^\x1b(\[27[;:\d]*u)?$/;
 const CONTROL = /\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 const LONGEST_TEXT = 64 * 1024;
+const NOTHING_USED = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, cost: 0, turns: 0, toolCalls: 0 };
+const TOOL_GRACE = 10; // seconds that a tool call may go on when the time is over
+const LONGEST_TICK = 2; // seconds; a longer pause between two ticks means that pi was suspended
 const CONTINUES = "The marathon continues when this exchange is over";
 
 export default function (pi: ExtensionAPI): void {
@@ -146,6 +150,14 @@ function duration(seconds: number): string {
   return minutes < 60 ? `${minutes}m` : `${Math.floor(minutes / 60)}h ${String(minutes % 60).padStart(2, "0")}m`;
 }
 
+/** An amount of a budget, as marathon/core/budgets.py says it. */
+function said(counter: string, amount: number): string {
+  if (counter === "cost") return `$${amount.toFixed(2)}`;
+  return counter === "tokens" ? `${Math.round(amount)} tokens` : `${duration(amount)} of working time`;
+}
+
+const tokensOf = (usage: Fields) => usage.input + usage.output + usage.cacheRead + usage.cacheWrite;
+
 function proposal(taskDir: string): string {
   try {
     const { state, phase, note } = JSON.parse(fs.readFileSync(path.join(taskDir, "STATE.json"), "utf8"));
@@ -211,7 +223,11 @@ function registerTools(pi: ExtensionAPI, state: RunnerState): void {
 
 class Marathon {
   private facts: Fields = {};
-  private usage: Fields = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, cost: 0, turns: 0, toolCalls: 0 };
+  private usage: Fields = { ...NOTHING_USED };
+  private seconds = 0;
+  private ticked = Date.now();
+  private limit: string | undefined; // the option of the budget that is used up
+  private aborted = false; // because of it
   private called = new Map<string, number>();
   private last: { stopReason?: string; errorMessage?: string; saidComplete?: boolean } = {};
   private held: "aborted" | "typing" | undefined;
@@ -260,6 +276,8 @@ class Marathon {
       this.called.delete(id);
       this.log(ctx, "tool_ended", { id, name, text: textIn(result?.content), failed: isError === true, seconds });
     });
+    // The tool calls of the turn before are done, and the next request is not sent yet.
+    this.on("turn_start", (_event, ctx) => this.limit && this.abort(ctx));
     this.on("session_before_compact", ({ reason }, ctx) => {
       clearTimeout(this.settling);
       this.log(ctx, "notice", { text: `pi compacts its context (${reason})`, level: "info" });
@@ -281,20 +299,67 @@ class Marathon {
   private begin(ctx: ExtensionContext): void {
     this.cwd = ctx.cwd;
     this.facts = this.state?.read() ?? {};
-    const { taskDir, phase, iteration, run, usage } = this.facts;
+    const { taskDir, phase, iteration, run, usage, worked } = this.facts;
     // In rpc mode one pi process serves many sessions. Its children must see the present one.
     for (const [name, value] of Object.entries({ TASK_DIR: taskDir, PHASE: phase, ITERATION: iteration, RUN: run })) {
       if (value !== undefined && value !== null) process.env[`MARATHON_${name}`] = String(value);
     }
+    // After /new or /reload it is still the same session of the marathon.
+    Object.assign(this.usage, NOTHING_USED, usage);
+    this.seconds = Number(worked) || 0;
+    this.ticked = Date.now();
+    this.limit = undefined;
+    this.aborted = false;
+    if (taskDir) {
+      this.ticker = setInterval(() => this.guarded(ctx, () => this.tick(ctx)), 1000);
+      this.ticker.unref();
+    }
     if (!inTerminal(ctx)) return;
     ctx.ui.setStatus("marathon", taskDir ? "marathon: running" : "marathon: type /marathon-loop PATH to start");
     if (!taskDir) return;
-    // After /new or /reload it is still the same session of the marathon.
-    Object.assign(this.usage, usage);
     ctx.ui.onTerminalInput?.((data) => void (this.escaped ||= ESCAPE_KEY.test(data)));
     this.draw(ctx);
-    this.ticker = setInterval(() => this.guarded(ctx, () => this.draw(ctx)), 1000);
-    this.ticker.unref();
+  }
+
+  private tick(ctx: ExtensionContext): void {
+    const now = Date.now();
+    this.seconds += Math.min((now - this.ticked) / 1000, LONGEST_TICK);
+    this.ticked = now;
+    this.weigh(ctx);
+    const time: Budget | undefined = this.facts.allowance?.seconds;
+    const over = time ? time.used + this.seconds - time.limit : -1;
+    // Waiting for a tool call costs no money, but it costs time.
+    if (over >= TOOL_GRACE || (over >= 0 && this.called.size === 0)) this.abort(ctx);
+    if (inTerminal(ctx)) this.draw(ctx);
+  }
+
+  /** Warn once when a budget is nearly used up, and notice when one is. */
+  private weigh(ctx: ExtensionContext): void {
+    const spent: Fields = { cost: this.usage.cost, tokens: tokensOf(this.usage), seconds: this.seconds };
+    for (const [counter, budget] of Object.entries<Budget>(this.facts.allowance ?? {})) {
+      const used = budget.used + spent[counter];
+      if (used >= budget.limit) this.limit ??= budget.flag;
+      else if (used >= budget.warnAt && !budget.warned) this.warn(budget, counter, used, ctx);
+    }
+  }
+
+  /** A budget is used up, so the session ends here. */
+  private abort(ctx: ExtensionContext): void {
+    if (this.ended) return;
+    if (ctx.isIdle()) return this.settle(ctx);
+    if (this.aborted) return;
+    this.aborted = true;
+    this.state?.update({ limit: this.limit });
+    ctx.abort();
+  }
+
+  private warn(budget: Budget, counter: string, used: number, ctx: ExtensionContext): void {
+    budget.warned = true;
+    if (!inTerminal(ctx)) return; // the runner tells it
+    const text = `${said(counter, used)} of ${said(counter, budget.limit)} (${budget.flag}) are used.`;
+    this.log(ctx, "notice", { text, level: "warning" });
+    ctx.ui.notify(text, "warning");
+    this.state?.update({ warned: [...(this.state.read()?.warned ?? []), budget.field] });
   }
 
   private hear(message: Fields, ctx: ExtensionContext): void {
@@ -321,6 +386,7 @@ class Marathon {
     for (const [kind, amount] of Object.entries(used)) this.usage[kind] += amount;
     if (turn) this.usage.model = used.model = `${entry.provider}/${entry.model}`;
     this.log(ctx, "usage", { usage: used });
+    this.weigh(ctx);
   }
 
   /** Append an event as marathon/core/events.py defines it. If pi has no terminal, the runner does that. */
@@ -335,14 +401,20 @@ class Marathon {
   private settle(ctx: ExtensionContext): void {
     if (!this.facts.taskDir || this.ended || !inTerminal(ctx)) return;
     const { stopReason = null, errorMessage = null, saidComplete = false } = this.last;
-    // Esc while pi waits before a retry leaves only the error in the messages.
-    const aborted = stopReason === "aborted" || (stopReason === "error" && this.escaped);
-    const typing = ctx.hasPendingMessages() || ctx.ui.getEditorText().trim() !== "";
-    if (aborted || typing) {
+    // Esc while pi waits before a retry leaves only the error in the messages. So does an abort before a request.
+    const aborted = stopReason === "aborted" || (stopReason === "error" && (this.escaped || this.aborted));
+    const draft = ctx.ui.getEditorText().trim();
+    const typing = ctx.hasPendingMessages() || draft !== "";
+    if (this.limit && draft) {
+      putInInbox(this.facts.taskDir, { kind: "steer", text: draft, later: true });
+      this.log(ctx, "notice", { text: `→ for the next session: ${draft}`, level: "info" });
+    }
+    if ((aborted || typing) && !this.limit) {
       this.held = aborted ? "aborted" : "typing";
       return ctx.ui.notify(`${CONTINUES}. Type /quit to end the session.`, "info");
     }
-    this.state?.update({ sessionEnded: true, stopReason, errorMessage, saidComplete, usage: this.usage });
+    const limit = (aborted && this.limit) || null; // a session that came to its own end is a good one
+    this.state?.update({ sessionEnded: true, limit, stopReason, errorMessage, saidComplete, usage: this.usage });
     this.ended = true;
     ctx.shutdown();
   }
@@ -356,7 +428,9 @@ class Marathon {
   private close(ctx: ExtensionContext): void {
     clearInterval(this.ticker);
     clearTimeout(this.settling);
-    if (this.facts.taskDir && !this.ended && inTerminal(ctx)) this.state?.update({ usage: this.usage });
+    if (this.facts.taskDir && !this.ended && inTerminal(ctx)) {
+      this.state?.update({ usage: this.usage, worked: this.seconds });
+    }
   }
 
   // What the human sees and types
@@ -368,9 +442,12 @@ class Marathon {
   }
 
   private line(): string {
-    const { taskDir, phase, iteration, startedAt, costBefore } = this.facts;
+    const { taskDir, phase, iteration, startedAt, costBefore, allowance } = this.facts;
     const elapsed = duration((Date.now() - (Date.parse(startedAt) || Date.now())) / 1000);
-    const cost = `$${((Number(costBefore) || 0) + this.usage.cost).toFixed(2)}`;
+    const budget: Budget | undefined = allowance?.cost;
+    const cost = budget
+      ? `${said("cost", budget.used + this.usage.cost)} of ${said("cost", budget.limit)}`
+      : said("cost", (Number(costBefore) || 0) + this.usage.cost);
     const parts = [path.basename(taskDir), phase, `iteration ${iteration}`, elapsed, cost];
     return `marathon: ${parts.join(" │ ")}`.replace(CONTROL, "");
   }
