@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from marathon.agents.table import DEFAULT
 from marathon.cli.arguments import BUDGETS, Amount, message_text
+from marathon.cli.program import program
 from marathon.core.budgets import Limits, parse_breakers
-from marathon.core.records import Oversight
+from marathon.core.records import Begun, Oversight, Record
 from marathon.core.text import clean, one_line
 from marathon.errors import WrongUsage
 from marathon.runner.marathon import Budget, RunOptions
@@ -55,10 +56,11 @@ class CommandLine:
     @property
     def resume(self) -> str:
         """What to type to continue: the same agent on the same task, without the feedback."""
-        words = ["pi-marathon", "--task", str(self.task)]
+        words = ["--task", str(self.task)]
         chosen = {"agent": self.agent if self.agent != DEFAULT else None, "mode": self.mode}
         words += [word for name, value in chosen.items() if value for word in (f"--{name}", value)]
-        return shlex.join([*words, "--", *self.agent_args] if self.agent_args else words)
+        rest = ["--", *self.agent_args] if self.agent_args else []
+        return f"{program()} {shlex.join([*words, *rest])}"
 
 
 def run_options(line: CommandLine, task: Task, shown: Path) -> RunOptions:
@@ -75,6 +77,7 @@ def run_options(line: CommandLine, task: Task, shown: Path) -> RunOptions:
         keep_events=line.keep_events,
         resume=line.resume,
         resume_here=line.resume_here,
+        program=program(),
     )
 
 
@@ -91,6 +94,16 @@ def check_place(task: Task, project: Path) -> None:
         raise WrongUsage(
             f"So far this task ran in {clean(before.cwd)}; here its agent would work in {project}. "
             f"To continue there: {there}   To work here: add --here"
+        )
+
+
+def refuse_other_workflow(line: CommandLine, records: Sequence[Record]) -> None:
+    """A task keeps the workflow it was begun with."""
+    begun = next((record.workflow for record in records if isinstance(record, Begun)), line.workflow)
+    if "workflow" in line.typed and line.workflow != begun:
+        raise WrongUsage(
+            f"This task was started with the workflow {begun!r} and keeps it. Leave out --workflow. "
+            f"For a new task: pi-marathon new --workflow {shlex.quote(line.workflow)}"
         )
 
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from marathon.agents.table import find_agent
-from marathon.cli.options import CommandLine, check_place, run_options
+from marathon.cli.options import CommandLine, check_place, refuse_other_workflow, run_options
 from marathon.cli.status_query import Known, course_for, status_of
 from marathon.core.courses.phases import Phases
 from marathon.core.records import Record
@@ -51,8 +51,8 @@ def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
     agent.check()
     records = read_journal(task.journal_path)
     course = course_for(records, project, line.workflow)
-    if not records and isinstance(course, Phases):
-        check_workflow(course)
+    if isinstance(course, Phases):
+        check_workflow(course) if not records else refuse_other_workflow(line, records)
     asked = not line.as_json
     screen = Screen(sys.stdout if asked else sys.stderr, live=on_terminal() and asked, notify=line.notify)
     with contextlib.ExitStack() as cleanup:

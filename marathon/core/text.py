@@ -56,6 +56,11 @@ def amount(tokens: int) -> str:
     return f"{tokens / 1000:.1f}k" if tokens < 1_000_000 else f"{tokens / 1_000_000:.1f}M"
 
 
+def counted(number: float, one: str, many: str = "") -> str:
+    """Such as 1 session, 2 sessions, 1 criterion, 0 criteria."""
+    return f"{number:.0f} {one if number == 1 else many or one + 's'}"
+
+
 def says_complete(message: str) -> bool:
     """Whether an agent's last message has the mark of completion on a line of its own."""
     return any(line.strip() == COMPLETE_MARK for line in message.splitlines())
@@ -63,7 +68,7 @@ def says_complete(message: str) -> bool:
 
 def steps_line(steps: tuple[int, int] | None) -> str:
     """Such as 7/9 steps, or nothing for a plan without check boxes."""
-    return f"{steps[0]}/{steps[1]} steps" if steps and steps[1] else ""
+    return f"{steps[0]}/{counted(steps[1], 'step')}" if steps and steps[1] else ""
 
 
 def quoted(text: str) -> str:

@@ -150,6 +150,7 @@ def _view(marathon: Marathon, gate: Gate) -> GateView:
         previous_round=before if where.round > 2 and before.exists() else None,
         breadcrumb=where.breadcrumb,
         resume=marathon.resume,
+        program=marathon.options.program,
         steps=steps_line(life.steps),
         checks=check_lines(life.checked.results) if life.checked else (),
         rating=life.rating,

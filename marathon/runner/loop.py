@@ -11,7 +11,7 @@ from marathon.core.decide import next_step
 from marathon.core.gates import WAITS_FOR_HUMAN
 from marathon.core.records import Finished, Gate
 from marathon.core.steps import Finish, Halt, Note, RunSession, Verify, Wait
-from marathon.core.text import duration, steps_line
+from marathon.core.text import counted, duration, steps_line
 from marathon.process.signals import Interrupted
 from marathon.runner import gates, verify
 from marathon.runner.session import observe, run_session, update_state
@@ -101,10 +101,11 @@ def _finish(marathon: Marathon, step: Finish) -> int:
 def _account(marathon: Marathon) -> str:
     """5 sessions, 3m of work, $1.20, 3 criteria met, 9/9 steps"""
     life = marathon.life
-    parts = [f"{life.iteration} sessions", f"{duration(life.run_seconds)} of work"]
+    parts = [counted(life.iteration, "session"), f"{duration(life.run_seconds)} of work"]
     if life.usage.cost:
         parts.append(f"${life.usage.cost:.2f}")
-    parts.append(f"{len(life.checked.results)} criteria met" if life.checked else "nothing was checked")
+    checked = len(life.checked.results) if life.checked else 0
+    parts.append(f"{counted(checked, 'criterion', 'criteria')} met" if life.checked else "nothing was checked")
     return ", ".join([*parts, *filter(None, [steps_line(life.steps)])])
 
 

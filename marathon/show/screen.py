@@ -24,7 +24,7 @@ from marathon.core.events import (
     WaitBegan,
     Waiting,
 )
-from marathon.core.text import amount, clean, duration, one_line
+from marathon.core.text import amount, clean, counted, duration, one_line
 from marathon.show.outlet import Outlet
 
 _SIGNS = {"info": "", "warning": "⚠️  ", "error": "❌ "}
@@ -220,8 +220,7 @@ def _summary(event: SessionEnded) -> list[str]:
     """45s, 3 turns, 12.4k tok, $0.12, and what went wrong."""
     parts, used = [duration(event.seconds)], event.usage
     if used and used.turns:
-        turns = f"{used.turns} turn{'s' if used.turns > 1 else ''}"
-        parts += [turns, f"{amount(used.tokens)} tok", f"${used.cost:.2f}"]
+        parts += [counted(used.turns, "turn"), f"{amount(used.tokens)} tok", f"${used.cost:.2f}"]
     if event.steps:
         parts.append(event.steps)
     if event.ending != "ended":

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from marathon.core.budgets import Usage
-from marathon.core.text import amount, clean, duration, one_line
+from marathon.core.text import amount, clean, counted, duration, one_line
 
 NOTHING_USED = Usage()
 
@@ -55,7 +55,7 @@ def status_lines(status: Status) -> list[str]:
         ("Waits for", status.waits_for),
         ("Note", one_line(status.note, 300)),
         ("Runner", status.runner),
-        ("Steering", f"{status.steering} message(s) for the next session" if status.steering else ""),
+        ("Steering", f"{counted(status.steering, 'message')} for the next session" if status.steering else ""),
     ]
     lines = [f"{label + ':':11}{value}" for label, value in rows if value]
     if status.checks:
@@ -97,4 +97,5 @@ def _used(usage: Usage) -> str:
         return ""
     kinds = {"in": usage.input, "out": usage.output, "cached": usage.cacheRead + usage.cacheWrite}
     tokens = f"{amount(usage.tokens)} tokens ({', '.join(f'{amount(n)} {kind}' for kind, n in kinds.items())})"
-    return f"${usage.cost:.2f}, {tokens}, {usage.turns} turns, {usage.toolCalls} tool calls, {usage.model}"
+    turns = counted(usage.turns, "turn")
+    return f"${usage.cost:.2f}, {tokens}, {turns}, {counted(usage.toolCalls, 'tool call')}, {usage.model}"

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from marathon.core.courses.workflow import Workflow, WorkflowInvalid, parse_workflow, validate
+from marathon.core.courses.workflow import Usable, Workflow, WorkflowInvalid, parse_workflow, validate
 from marathon.store.places import config_folder
 
 BUILT_IN = Path(__file__).parent.parent / "workflows"
@@ -17,7 +17,7 @@ MAX_BYTES = 1024 * 1024
 class Library(NamedTuple):
     """The usable workflows, the refused ones with the reason, and where each key came from."""
 
-    workflows: dict[str, Workflow]
+    workflows: Usable
     refused: dict[str, str]
     sources: dict[str, str]
 
@@ -42,7 +42,7 @@ def load_workflows(project: Path) -> Library:
             except WorkflowInvalid as error:
                 refused[key] = f"{file}: {error}"
     good, bad = validate(found, refused)
-    return Library(good, bad, sources)
+    return Library(Usable(good, bad), bad, sources)
 
 
 def _read(file: Path, folder: Path) -> dict[str, Any]:

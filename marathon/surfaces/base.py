@@ -23,6 +23,7 @@ class GateView:
     previous_round: Path | None = None
     breadcrumb: str = ""
     resume: str = ""
+    program: str = "pi-marathon"
     steps: str = ""
     checks: Sequence[str] = ()
     rating: Rating | None = None

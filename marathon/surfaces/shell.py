@@ -18,7 +18,8 @@ class ShellSurface:
     def ask(self, view: GateView, elsewhere: Elsewhere) -> Answer | None:
         answer = elsewhere()
         if answer is None:
-            typed = [f"  {command}" for command in commands(view.offers, str(view.task))]
+            offered = commands(view.offers, str(view.task))
+            typed = [f"  {command.replace('pi-marathon', view.program, 1)}" for command in offered]
             lines = [*describe(view), "", "Answer it with one of:", *typed, f"then: {view.resume}"]
             self._emit(Notice("\n".join(lines)))
         return answer

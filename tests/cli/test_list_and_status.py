@@ -21,7 +21,7 @@ def test_status_of_a_new_task_touches_nothing(world: World) -> None:
 
 def test_status_of_a_new_task_tells_what_was_sent_to_it(world: World) -> None:
     world.cli("steer", "task", "use tabs")
-    assert "Steering:  1 message(s) for the next session" in world.cli("status", "task").stdout
+    assert "Steering:  1 message for the next session" in world.cli("status", "task").stdout
     assert json.loads(world.cli("status", "task", "--json").stdout)["steering"] == 1
 
 
@@ -115,7 +115,7 @@ def test_what_the_runner_left_counts_only_until_something_happens(world: World) 
     world.run()
     assert "State:     gate" in world.cli("status", "task").stdout
     world.cli("steer", "task", "use tabs")
-    assert "Steering:  1 message(s)" in world.cli("status", "task").stdout
+    assert "Steering:  1 message" in world.cli("status", "task").stdout
     world.cli("approve", "task")
     assert "State:     ready" in world.cli("status", "task").stdout
     assert world.cli("list", ".").stdout.startswith("ready")

@@ -30,7 +30,7 @@ from tests.core.making import thorough
         (Limits(max_seconds=3600), 1, 3599.9, None),
         (Limits(max_seconds=3600), 1, 3600, "1h 00m of working time (--max-time)"),
         (Limits(max_seconds=90, max_iterations=0), 10**6, 91, "1m 30s of working time (--max-time)"),
-        (Limits(max_seconds=90, max_iterations=1), 1, 91, "1 sessions (--max-iterations)"),
+        (Limits(max_seconds=90, max_iterations=1), 1, 91, "1 session (--max-iterations)"),
         (Limits(), 99, 1e9, None),
         (Limits(), 100, 0, "100 sessions (--max-iterations)"),
     ],

@@ -578,7 +578,7 @@ def test_a_session_cut_off_again_and_again_is_told_so_once() -> None:
 # Limits
 
 ONE = Limits(max_iterations=1)
-USED_UP = "The limit of 1 sessions (--max-iterations) is reached."
+USED_UP = "The limit of 1 session (--max-iterations) is reached."
 LIMIT = gate("limit", "implement", onward="again", message=USED_UP, more="--max-iterations +10")
 
 

@@ -16,7 +16,7 @@ from marathon.cli.commands.gate import refuse_inside_a_session
 from marathon.cli.status_query import read_task
 from marathon.core.criteria import in_full
 from marathon.core.records import CriteriaFound
-from marathon.core.text import one_line
+from marathon.core.text import counted, one_line
 from marathon.errors import MarathonError, TaskInvalid
 from marathon.process.signals import Interrupted, Signals
 from marathon.process.terminal import interactive, on_terminal
@@ -76,7 +76,8 @@ def check(ctx: click.Context, shown: Path, trust: bool, as_json: bool) -> None:
             if not result.met and result.tail:
                 tail = "\n".join(f"  {line}" for line in result.tail.splitlines())
                 click.echo(f"\n{one_line(result.name, 120)}:\n{tail}")
-        click.echo(f"\n{met} of {len(results)} criteria are met. The whole output: {logs}")
+        count = counted(len(results), "criterion is", "criteria are")
+        click.echo(f"\n{met} of {count} met. The whole output: {logs}")
     ctx.exit(0 if met == len(results) else NOT_MET)
 
 

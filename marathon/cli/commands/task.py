@@ -15,6 +15,7 @@ import click
 
 from marathon._bundled import bundled
 from marathon.cli.arguments import DIRECTORY, message_text
+from marathon.cli.program import program
 from marathon.core.criteria import said_in_full
 from marathon.core.score import advise
 from marathon.core.text import clean
@@ -65,7 +66,7 @@ def new(title: str | None, into: str, **given: str | None) -> None:
         raise
     click.echo(f"Made {folder}/{INSTRUCTIONS}:")
     click.echo("\n".join(advise(files[INSTRUCTIONS].decode()).lines()))
-    click.echo(f"Read it over, then run it:\n  pi-marathon --task {shlex.quote(str(folder))}")
+    click.echo(f"Read it over, then run it:\n  {program()} --task {shlex.quote(str(folder))}")
 
 
 def kebab(title: str) -> str:
