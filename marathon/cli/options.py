@@ -14,6 +14,7 @@ from marathon.cli.arguments import BUDGETS, Amount, message_text
 from marathon.cli.program import program
 from marathon.core.budgets import Limits, parse_breakers
 from marathon.core.records import Begun, Oversight, Record
+from marathon.core.state import WORKFLOW, StateInvalid
 from marathon.core.text import clean, one_line
 from marathon.errors import WrongUsage
 from marathon.runner.marathon import Budget, RunOptions
@@ -36,6 +37,7 @@ class CommandLine:
     auto_approve: bool = False
     trust: bool = False
     here: bool = False
+    yes: bool = False
     max_iterations: Amount = USUAL_SESSIONS
     max_time: Amount = NO_LIMIT
     max_cost: Amount = NO_LIMIT
@@ -97,14 +99,26 @@ def check_place(task: Task, project: Path) -> None:
         )
 
 
-def refuse_other_workflow(line: CommandLine, records: Sequence[Record]) -> None:
-    """A task keeps the workflow it was begun with."""
-    begun = next((record.workflow for record in records if isinstance(record, Begun)), line.workflow)
-    if "workflow" in line.typed and line.workflow != begun:
+def workflow_of(line: CommandLine, task: Task, records: Sequence[Record]) -> str:
+    """The workflow of a task: the one it was started with or made for, else the one that was asked for."""
+    kept = next((record.workflow for record in records if isinstance(record, Begun)), "") or _made_for(task)
+    if kept and "workflow" in line.typed and line.workflow != kept:
+        how = "started with" if records else "made for"
         raise WrongUsage(
-            f"This task was started with the workflow {begun!r} and keeps it. Leave out --workflow. "
-            f"For a new task: pi-marathon new --workflow {shlex.quote(line.workflow)}"
+            f"This task was {how} the workflow {kept!r} and keeps it. Leave out --workflow. "
+            f"For another task: pi-marathon new --workflow {shlex.quote(line.workflow)}"
         )
+    return kept or line.workflow
+
+
+def _made_for(task: Task) -> str:
+    """What `new --workflow` left in STATE.json."""
+    try:
+        state = task.read_state()
+    except StateInvalid:  # said when the task is opened
+        return ""
+    named = (state.model_extra or {}).get(WORKFLOW) if state else None
+    return named if isinstance(named, str) else ""
 
 
 def _limits(line: CommandLine) -> Limits:

@@ -178,7 +178,7 @@ def criteria_facts(life: Life) -> list[dict[str, Any]]:
 
 
 def _steering(messages: Sequence[Message]) -> int:
-    return sum(message.kind == "steer" for message in messages)
+    return sum(message.kind in ("steer", "feedback") for message in messages)
 
 
 def _untouched(task: Task) -> str:
@@ -187,4 +187,5 @@ def _untouched(task: Task) -> str:
         state = task.read_state()
     except StateInvalid:
         return "invalid STATE.json"
-    return "new" if state is None else state.state
+    untouched = state is None or (state.state, state.iteration) == ("running", 0)
+    return "new" if untouched or state is None else state.state

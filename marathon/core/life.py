@@ -29,6 +29,7 @@ from marathon.core.records import (
     Cancelled,
     Checked,
     CriteriaFound,
+    FeedbackTaken,
     FeedbackWritten,
     Finished,
     Gate,
@@ -148,6 +149,8 @@ def _apply(now: Life, record: Record) -> Life:
             return now._replace(gate=record, ended=ended, wait=None, answered=None)
         case Answer():
             return _answered(now, record)
+        case FeedbackTaken():
+            return now._replace(unwritten=HumanNote(record.heading, record.text))
         case FeedbackWritten():
             return now._replace(unwritten=None)
         case Moved():

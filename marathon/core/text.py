@@ -38,6 +38,12 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600}h {whole % 3600 // 60:02d}m"
 
 
+def age(seconds: float) -> str:
+    """How long ago something was, in the largest unit that fits: 45s, 12m, 3h, 5d."""
+    whole = max(0, round(seconds))
+    return next((f"{whole // _UNITS[unit]}{unit}" for unit in "dhm" if whole >= _UNITS[unit]), f"{whole}s")
+
+
 def utc(moment: datetime) -> str:
     """ISO-8601 in UTC with a Z, to the second."""
     return moment.astimezone(UTC).isoformat(timespec="seconds").removesuffix("+00:00") + "Z"

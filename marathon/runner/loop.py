@@ -95,6 +95,9 @@ def _finish(marathon: Marathon, step: Finish) -> int:
     marathon.tell(f"✅ Completed: {marathon.shown} ({_account(marathon)})")
     if (marathon.task.folder / "result.md").exists():
         marathon.tell(f"The result: {marathon.shown / 'result.md'}")
+    if late := sum(message.kind in ("steer", "feedback") for message in marathon.store.messages()):
+        came = f"{counted(late, 'message')} of yours came after the last session began"
+        marathon.tell(f"{came}. To have them read: {_again(marathon)}", "warning")
     return COMPLETED
 
 

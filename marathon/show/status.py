@@ -1,4 +1,4 @@
-"""What is known of a task, as plain data and as the lines of `status` and `list`."""
+"""What is known of a task, as plain data and as the lines of `status`."""
 
 from __future__ import annotations
 
@@ -67,13 +67,6 @@ def status_lines(status: Status) -> list[str]:
     if status.resume:
         lines.append(f"{'Continue:':11}{status.resume}")
     return [clean(line) for line in lines]
-
-
-def row(status: Status) -> str:
-    """A task as a line of `list`."""
-    worked = f"iteration {status.iteration} · {duration(status.seconds)}"
-    where = f"{status.phase} · run {status.run} · {worked}" if status.run else ""
-    return clean(f"{status.condition:12} {status.task}  {where}").rstrip()
 
 
 def check_line(facts: dict[str, Any]) -> str:

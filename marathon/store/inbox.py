@@ -17,7 +17,7 @@ from marathon.core.validation import read
 from marathon.store.files import make_private_directory, read_regular, write_atomic
 
 MAX_BYTES = 4 * 1024 * 1024
-Kind = Literal["steer", "verdict", "stop"]
+Kind = Literal["steer", "verdict", "stop", "feedback"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ class Message:
     phase: str | None = None
     now: StrictBool = False
     later: StrictBool = False  # steering for the next session, not for the one that runs
+    at: str = ""  # when feedback was given
 
 
 class Inbox:

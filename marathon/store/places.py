@@ -21,6 +21,11 @@ def trusted_folder() -> Path:
     return platformdirs.user_state_path(_NAME) / "agreed"
 
 
+def index_folder() -> Path:
+    """Which tasks there are on this machine: ~/.local/state/pi-marathon/tasks, or as XDG_STATE_HOME says."""
+    return platformdirs.user_state_path(_NAME) / "tasks"
+
+
 def states_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """The runner state files: PI_MARATHON_STATES, else ~/.pi/marathon-states."""
     return _chosen_or_home(environ, "PI_MARATHON_STATES", ".pi/marathon-states")
