@@ -29,7 +29,7 @@ def ask(question: str, feedback: str, signals: Signals) -> Choice:
     lines = [
         question,
         f"Your words: {one_line(feedback, 300)}",
-        "  [r]  Restart; research, plan and result are archived, and your words come with the new run",
+        "  [r]  Restart; the documents of this run are archived, and your words come with the new run",
         "  [f]  Do not restart; give your words to the next session and continue",
         "  [q]  Do nothing",
     ]

@@ -31,6 +31,7 @@ from marathon.show.screen import Screen
 from marathon.show.status import Status
 from marathon.store.file_store import FileStore
 from marathon.store.journal import read_journal
+from marathon.store.lock import holder_of
 from marathon.store.places import index_folder, states_folder, trusted_folder
 from marathon.store.task import Task
 from marathon.store.task_index import remember_task
@@ -64,7 +65,7 @@ def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
     course = course_for(records, project, workflow_of(line, task, records))
     if not records and isinstance(course, Phases):
         check_workflow(course)
-    if options.feedback is not None and not line.yes:
+    if options.feedback is not None and not line.yes and not holder_of(task.lock_path):
         question = left_behind(fold(records, course), course)
         match _restart(question, options.feedback, shown, may_ask=interactive() and not line.as_json):
             case "nothing":

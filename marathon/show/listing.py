@@ -10,7 +10,7 @@ from typing import Any
 from marathon.core.text import age, one_line
 from marathon.show.status import Status
 
-_WIDEST = 60  # cells of a column; what an agent wrote may be long
+_WIDEST = 50  # cells of a column; what an agent wrote may be long
 _HEADINGS = ("Task", "State", "Sessions", "Cost", "Age")
 _NUMBERS = ("Sessions", "Cost", "Age")
 
