@@ -14,6 +14,7 @@ from marathon.core.budgets import Usage
 from marathon.core.events import Notice, Output, Sink, Ticked
 from marathon.core.life import Steer
 from marathon.core.records import Ending
+from marathon.core.text import counted
 from marathon.errors import AgentUnavailable
 from marathon.process.signals import Signals
 from marathon.process.start import Command, Exit, StartFailed
@@ -142,7 +143,7 @@ def run_program(
 
 def tell_swept(host: Host, count: int) -> None:
     if count:
-        host.emit(Notice(f"Ended {count} process(es) that the agent had left running.", "warning"))
+        host.emit(Notice(f"Ended {counted(count, 'process', 'processes')} that the agent had left running.", "warning"))
 
 
 def interruption(exit: Exit) -> Outcome | None:

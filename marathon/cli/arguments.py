@@ -16,6 +16,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from marathon.cli.find import WhenOmitted
+
+Command = Callable[..., Any]
 _MOST = 1e12
 LONGEST_MESSAGE = 1_000_000  # characters; a message of this size is delivered whole
 # The options that are budgets, and the field of Limits each sets.
@@ -65,9 +68,9 @@ class DurationType(click.ParamType[float]):
 
 
 class TaskDirectory(click.ParamType[Path]):
-    """Reads the path of a task directory; the shell completes directories."""
+    """Reads a task by its path or by a part of its name; the shell completes names."""
 
-    name = "directory"
+    name = "task"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         if "\0" in str(value) or not str(value).strip():
@@ -79,7 +82,11 @@ class TaskDirectory(click.ParamType[Path]):
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem
 
-        return [CompletionItem(incomplete, type="dir")]
+        if incomplete.startswith((".", "/", "~")) or "/" in incomplete:
+            return [CompletionItem(incomplete, type="dir")]
+        from marathon.cli.find import offered
+
+        return [CompletionItem(name) for name in offered(incomplete)]
 
 
 def _whole(text: str) -> float | None:
@@ -102,7 +109,47 @@ MONEY = AmountType("dollars", _money, "10")
 TIME = AmountType("duration", _duration, "90m")
 DURATION = DurationType()
 TASK = TaskDirectory()
-DIRECTORY = click.argument("shown", metavar="DIR", type=TASK)
+
+
+def _entered(ctx: click.Context, typed: Path | None, when: WhenOmitted | None = None) -> Path | None:
+    """The task from its project's folder, in which the command goes on."""
+    if ctx.resilient_parsing:  # the shell asks for completions
+        return typed
+    from marathon.cli.find import enter, enter_omitted
+
+    return enter(typed) if typed else enter_omitted(when) if when else None
+
+
+DIRECTORY = click.argument("shown", metavar="TASK", type=TASK, callback=lambda ctx, param, typed: _entered(ctx, typed))
+
+
+def optional_task(when: WhenOmitted) -> Callable[[Command], Command]:
+    """A task that may be left out where only one can be meant."""
+    return click.argument(
+        "shown",
+        metavar="[TASK]",
+        required=False,
+        type=TASK,
+        callback=lambda ctx, param, typed: _entered(ctx, typed, when),
+    )
+
+
+def task_and_text(when: WhenOmitted) -> Callable[[Command], Command]:
+    """A text for a task, as one pair (`said`). The task may be left out where only one can be meant."""
+
+    def read(ctx: click.Context, param: click.Parameter, words: tuple[str, ...]) -> tuple[Path | None, str]:
+        if ctx.resilient_parsing:
+            return None, ""
+        if len(words) not in (1, 2):
+            raise click.UsageError(f'Give a text, in quotes: {ctx.command_path} [TASK] "TEXT"', ctx)
+        from marathon.cli.find import is_named
+
+        if len(words) == 1 and is_named(words[0]):
+            raise click.UsageError(f'The text is missing: {ctx.command_path} {words[0]} "TEXT"', ctx)
+        task = TASK.convert(words[0], param, ctx) if len(words) == 2 else None
+        return _entered(ctx, task, when), words[-1]
+
+    return click.argument("said", metavar="[TASK] TEXT", nargs=-1, callback=read, shell_complete=TASK.shell_complete)
 
 
 def usual_value(ctx: click.Context, name: str) -> float:

@@ -7,6 +7,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -24,6 +25,7 @@ COMMANDS = {
     "list": ("status", "The tasks of this project."),
     "status": ("status", "Where a task stands and what it waits for."),
     "steer": ("gate", "Send guidance to the agent: it comes with the next session."),
+    "feedback": ("feedback", "Give feedback without a restart: added to human.md, read by the next session."),
     "approve": ("gate", "Answer an open gate: continue."),
     "redo": ("gate", "Answer an open gate: do a phase again."),
     "answer": ("gate", "Answer the agent's question."),
@@ -101,7 +103,9 @@ def _meant(word: str) -> str:
     import difflib  # only for someone who mistyped
     import shlex
 
-    if os.path.isdir(word):
+    from marathon.cli.find import is_named
+
+    if os.path.isdir(word) or is_named(word):
         return f"A task is given by its option: pi-marathon --task {shlex.quote(word)}"
     close = difflib.get_close_matches(word, COMMANDS, 1)
     return f"Did you mean: pi-marathon {close[0]}" if close else "All of them: pi-marathon --help"
@@ -110,7 +114,7 @@ def _meant(word: str) -> str:
 COUNT = click.IntRange(min=0)
 _AGENT = "pi, rehearsal, or command (a program after --)."
 _HUMAN = "Restart a finished or paused task with this feedback (help is --help)."
-_HERE = "Use this directory even though the task last ran in another one."
+_HERE = "Work in this directory, not in the project's root or where the task last ran."
 _ADOPT = "Take over a task that was copied here, or whose reviews are not on record."
 _TRUST = "Agree to the checks and the workflow as they are now, for CI."
 _BREAKER = "When it counts as stuck; same-error=3, … 0: never."
@@ -126,7 +130,7 @@ EPILOG = (
     epilog=EPILOG,
 )
 @click.version_option(__version__, prog_name="pi-marathon")
-@click.option("--task", metavar="DIR", type=TASK, allow_from_autoenv=False, help="Run the marathon of this task.")
+@click.option("--task", metavar="TASK", type=TASK, allow_from_autoenv=False, help="Run the marathon of this task.")
 @click.option("-h", "--human", metavar="TEXT", allow_from_autoenv=False, help=_HUMAN)
 @click.option("--agent", default="pi", show_default=True, metavar="NAME", shell_complete=_agents, help=_AGENT)
 @click.option(
@@ -144,6 +148,7 @@ EPILOG = (
 @click.option("--auto-approve", is_flag=True, help="Approve review gates automatically (recorded as unreviewed).")
 @click.option("--answers-here", is_flag=True, help="Take answers to gates only at this terminal.")
 @click.option("--trust", is_flag=True, allow_from_autoenv=False, help=_TRUST)
+@click.option("--yes", is_flag=True, allow_from_autoenv=False, help="With -h: restart also where work is not finished.")
 @click.option("--here", is_flag=True, allow_from_autoenv=False, help=_HERE)
 @click.option("--adopt", is_flag=True, allow_from_autoenv=False, help=_ADOPT)
 @click.option("--max-iterations", type=SESSIONS, default="100", show_default=True, help="Sessions; 0: no limit.")
@@ -166,10 +171,10 @@ def cli(ctx: click.Context, /, **options: Any) -> None:
 
     \b
     pi-marathon new                              make a task
-    pi-marathon --task DIR                       run it with pi
-    pi-marathon --task DIR -h "feedback"         run a finished one again
+    pi-marathon --task TASK                      run it with pi; TASK: its path or a part of its name
+    pi-marathon --task TASK -h "feedback"        run a finished one again
     pi-marathon                                  pi; /marathon-loop DIR in it starts a marathon
-    pi-marathon --task DIR --agent command -- PROGRAM ARGS    any program as the agent
+    pi-marathon --task TASK --agent command -- PROGRAM ARGS   any program as the agent
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -208,7 +213,7 @@ def _guarded(args: list[str]) -> int:
 
             return answer(args[1:])
         if "--task" in args or any(arg.startswith("--task=") for arg in args):
-            _use_settings()
+            _use_settings(args)
         result = cli.main(args, prog_name="pi-marathon", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as done:
@@ -268,8 +273,10 @@ def _let_go_of_output() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _use_settings() -> None:
+def _use_settings(args: Sequence[str]) -> None:
     """Flag > environment > project file > user file > default: click does the rest with its default map."""
+    from marathon.cli.find import project_root
     from marathon.cli.settings import load_settings
 
-    cli.context_settings["default_map"] = load_settings(os.getcwd())
+    here = Path.cwd()
+    cli.context_settings["default_map"] = load_settings(str(here if "--here" in args else project_root(here)))

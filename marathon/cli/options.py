@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from marathon.agents.table import DEFAULT
 from marathon.cli.arguments import BUDGETS, Amount, message_text
+from marathon.cli.program import program
 from marathon.core.budgets import Limits, parse_breakers
-from marathon.core.records import Oversight
+from marathon.core.records import Begun, Oversight, Record
+from marathon.core.state import WORKFLOW, StateInvalid
 from marathon.core.text import clean, one_line
 from marathon.errors import WrongUsage
 from marathon.runner.marathon import Budget, RunOptions
@@ -38,6 +40,7 @@ class CommandLine:
     trust: bool = False
     here: bool = False
     adopt: bool = False
+    yes: bool = False
     max_iterations: Amount = USUAL_SESSIONS
     max_time: Amount = NO_LIMIT
     max_cost: Amount = NO_LIMIT
@@ -58,10 +61,11 @@ class CommandLine:
     @property
     def resume(self) -> str:
         """What to type to continue: the same agent on the same task, without the feedback."""
-        words = ["pi-marathon", "--task", str(self.task)]
+        words = ["--task", str(self.task)]
         chosen = {"agent": self.agent if self.agent != DEFAULT else None, "mode": self.mode}
         words += [word for name, value in chosen.items() if value for word in (f"--{name}", value)]
-        return shlex.join([*words, "--", *self.agent_args] if self.agent_args else words)
+        rest = ["--", *self.agent_args] if self.agent_args else []
+        return f"{program()} {shlex.join([*words, *rest])}"
 
 
 def run_options(line: CommandLine, task: Task, shown: Path) -> RunOptions:
@@ -80,6 +84,7 @@ def run_options(line: CommandLine, task: Task, shown: Path) -> RunOptions:
         keep_events=line.keep_events,
         resume=line.resume,
         resume_here=line.resume_here,
+        program=program(),
     )
 
 
@@ -97,6 +102,28 @@ def check_place(task: Task, project: Path) -> None:
             f"So far this task ran in {clean(before.cwd)}; here its agent would work in {project}. "
             f"To continue there: {there}   To work here: add --here"
         )
+
+
+def workflow_of(line: CommandLine, task: Task, records: Sequence[Record]) -> str:
+    """The workflow of a task: the one it was started with or made for, else the one that was asked for."""
+    kept = next((record.workflow for record in records if isinstance(record, Begun)), "") or _made_for(task)
+    if kept and "workflow" in line.typed and line.workflow != kept:
+        how = "started with" if records else "made for"
+        raise WrongUsage(
+            f"This task was {how} the workflow {kept!r} and keeps it. Leave out --workflow. "
+            f"For another task: pi-marathon new --workflow {shlex.quote(line.workflow)}"
+        )
+    return kept or line.workflow
+
+
+def _made_for(task: Task) -> str:
+    """What `new --workflow` left in STATE.json."""
+    try:
+        state = task.read_state()
+    except StateInvalid:  # said when the task is opened
+        return ""
+    named = (state.model_extra or {}).get(WORKFLOW) if state else None
+    return named if isinstance(named, str) else ""
 
 
 def _limits(line: CommandLine) -> Limits:

@@ -11,14 +11,19 @@ from pathlib import Path
 import click
 
 from marathon.agents.table import find_agent
-from marathon.cli.options import CommandLine, check_place, run_options
+from marathon.cli.find import enter
+from marathon.cli.options import CommandLine, check_place, run_options, workflow_of
+from marathon.cli.restart import Choice, ask, give_feedback, refuse
 from marathon.cli.settings import project_settings
 from marathon.cli.status_query import Known, course_for, status_of
 from marathon.core.courses.phases import Phases
+from marathon.core.gates import WAITS_FOR_HUMAN
+from marathon.core.life import fold
 from marathon.core.records import Record
+from marathon.core.restart import left_behind
 from marathon.core.text import clean, utc
 from marathon.errors import MarathonError, NotAdopted
-from marathon.process.signals import Signals
+from marathon.process.signals import Interrupted, Signals
 from marathon.process.terminal import interactive, on_terminal
 from marathon.runner.definition import Source
 from marathon.runner.loop import run
@@ -31,8 +36,10 @@ from marathon.show.status import Status
 from marathon.store.definitions import load_workflows, workflows_mark
 from marathon.store.file_store import FileStore
 from marathon.store.journal import read_journal
-from marathon.store.places import codes_folder, states_folder, trusted_folder
+from marathon.store.lock import holder_of
+from marathon.store.places import codes_folder, index_folder, states_folder, trusted_folder
 from marathon.store.task import Task
+from marathon.store.task_index import remember_task
 from marathon.surfaces.base import GateSurface
 from marathon.surfaces.shell import ShellSurface
 from marathon.surfaces.terminal import TerminalSurface
@@ -41,7 +48,11 @@ from marathon.surfaces.terminal import TerminalSurface
 def run_task(line: CommandLine, shown: Path) -> int:
     """The exit code of a marathon. Everything is refused before anything is changed."""
     try:
-        return _run_task(line, shown, Path.cwd())
+        started_in, shown = Path.cwd(), enter(shown, here=line.here)
+        project = Path.cwd()
+        if project != started_in:
+            print(f"The agent works in the project, {project}. To work where you are: add --here", file=sys.stderr)
+        return _run_task(replace(line, task=shown), shown, project)
     except MarathonError as error:
         if isinstance(error, NotAdopted) and interactive() and not line.as_json:
             return _ask_to_adopt(line, shown, error)
@@ -66,9 +77,19 @@ def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
         check_place(task, project)
     agent.check()
     records = read_journal(task.journal_path)
-    course = course_for(records, project, line.workflow)
+    course = course_for(records, project, workflow_of(line, task, records))
     if not records and isinstance(course, Phases):
         check_workflow(course)
+    if options.feedback is not None and not line.yes and not holder_of(task.lock_path):
+        question = left_behind(fold(records, course), course)
+        match _restart(question, options.feedback, shown, may_ask=interactive() and not line.as_json):
+            case "nothing":
+                print("Nothing was changed.", flush=True)
+                return WAITS_FOR_HUMAN
+            case "feedback":
+                give_feedback(task, options.feedback)
+                options = replace(options, feedback=None)
+    remember_task(index_folder(), task.folder, project)
     asked = not line.as_json
     screen = Screen(sys.stdout if asked else sys.stderr, live=on_terminal() and asked, notify=line.notify)
     with contextlib.ExitStack() as cleanup:
@@ -109,6 +130,21 @@ def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
                 with contextlib.suppress(OSError, MarathonError):
                     task.runs.write_summary(_status(marathon).as_json())
     return code
+
+
+def _restart(question: str, feedback: str, shown: Path, *, may_ask: bool) -> Choice:
+    """What -h is to do to a task whose work is not finished."""
+    if not question:
+        return "restart"
+    if not may_ask:
+        refuse(question, shown)
+    with Signals() as signals:
+        try:
+            return ask(question, feedback, signals)
+        except EOFError:
+            return "nothing"
+        except Interrupted as end:
+            raise SystemExit(128 + end.signum) from end
 
 
 def _status(marathon: Marathon) -> Status:

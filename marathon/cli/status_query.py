@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from marathon.cli.program import as_typed, program
 from marathon.core.budgets import Limits, Usage, budget_lines, with_amounts
 from marathon.core.completion import result_facts
 from marathon.core.courses.base import Course
@@ -118,7 +119,7 @@ def status_of(known: Known, resume: str, *, runner: str = "") -> Status:
         sessions=[facts for facts in sessions_of(known.records) if facts["run"] == life.run],
         session=session,
         gate=gate_facts(gate, open_offers, str(known.shown)) if gate and not sent else None,
-        answer_with=commands(open_offers, str(known.shown)),
+        answer_with=[as_typed(command) for command in commands(open_offers, str(known.shown))],
         resume=with_option(resume, '-h "what else to do"') if condition in ("completed", "cancelled") else resume,
     )
 
@@ -145,7 +146,7 @@ def resume_command(task: Task, shown: Path, project: Path) -> str:
     """The command that continues this task: the one last used for it, if it is known."""
     holder = last_holder(task.lock_path)
     if not holder or not holder.resume:
-        return f"pi-marathon --task {shlex.quote(str(shown))}"
+        return f"{program()} --task {shlex.quote(str(shown))}"
     go_there = "" if holder.cwd in ("", str(project)) else f"cd {shlex.quote(holder.cwd)} && "
     return one_line(go_there + holder.resume, 4000)
 
@@ -184,7 +185,7 @@ def gate_facts(gate: Gate, offers: Sequence[Offer], task: str) -> dict[str, Any]
         "token": gate.token,
         "phase": gate.phase,
         "message": gate.message,
-        "offers": [{**asdict(offer), "command": offer.command(task)} for offer in offers],
+        "offers": [{**asdict(offer), "command": as_typed(offer.command(task))} for offer in offers],
     }
 
 
@@ -200,7 +201,7 @@ def criteria_facts(life: Life) -> list[dict[str, Any]]:
 
 
 def _steering(messages: Sequence[Message]) -> int:
-    return sum(message.kind == "steer" for message in messages)
+    return sum(message.kind in ("steer", "feedback") for message in messages)
 
 
 def _untouched(task: Task) -> str:
@@ -209,4 +210,5 @@ def _untouched(task: Task) -> str:
         state = task.read_state()
     except StateInvalid:
         return "invalid STATE.json"
-    return "new" if state is None else state.state
+    untouched = state is None or (state.state, state.iteration) == ("running", 0)
+    return "new" if untouched or state is None else state.state

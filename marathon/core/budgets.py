@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
-from marathon.core.text import amount, duration, one_line
+from marathon.core.text import amount, counted, duration, one_line
 
 LONGEST_RETRY_WAIT = 300.0
 WARN_AT = 0.8
@@ -123,7 +123,7 @@ class Budget:
 
 
 BUDGETS = (
-    Budget("max_iterations", "--max-iterations", "sessions", lambda n: f"{n:.0f} session{'s' * (n != 1)}", "+10"),
+    Budget("max_iterations", "--max-iterations", "sessions", lambda n: counted(n, "session"), "+10"),
     Budget("max_seconds", "--max-time", "seconds", lambda n: f"{duration(n)} of working time", "+1h"),
     Budget("max_cost", "--max-cost", "cost", lambda n: f"${n:.2f}", "+10"),
     Budget("max_tokens", "--max-tokens", "tokens", lambda n: f"{amount(int(n))} tokens", "+1000000"),

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from marathon.core.breakers import Streaks
 from marathon.core.budgets import Breakers
 from marathon.core.records import Checked, CheckResult, CriteriaFound
-from marathon.core.text import clean, one_line
+from marathon.core.text import clean, counted, one_line
 
 Known = Literal["ran", "agent", "accepted"]
 _LONGEST_EVIDENCE = 2000
@@ -58,12 +58,13 @@ def same_failures(checked: Checked, streaks: Streaks, breakers: Breakers) -> str
     failing = [result for result in checked.results if not result.met]
     failed = next((result for result in failing if result.command), None)  # else the last error is older
     if failed and breakers.same_error and len(streaks.error_at) >= breakers.same_error:
-        sessions = ", ".join(map(str, streaks.error_at))
+        times, one = len(streaks.error_at), len(streaks.error_at) == 1
+        sessions = f"session{'' if one else 's'} {', '.join(map(str, streaks.error_at))}"
         error = one_line(f"check {failed.name}: {failed.reason} {failed.tail}", 300)
-        return f"The same error occurred {len(streaks.error_at)} times (sessions {sessions}): {error}"
+        return f"The same error occurred {counted(times, 'time')} ({sessions}): {error}"
     if breakers.same_unmet and streaks.unmet_times >= breakers.same_unmet:
         names = ", ".join(one_line(result.name, 80) for result in failing[:5])
-        return f"The same criteria were unmet {streaks.unmet_times} times in a row: {names}."
+        return f"The same criteria were unmet {counted(streaks.unmet_times, 'time')} in a row: {names}."
     return None
 
 

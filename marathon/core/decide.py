@@ -16,7 +16,7 @@ from marathon.core.gates import POLICIES
 from marathon.core.life import Life
 from marathon.core.records import CriteriaFound, Gate, Reason, SessionEnded
 from marathon.core.steps import Finish, Halt, RunSession, Step, Verify, Wait
-from marathon.core.text import duration
+from marathon.core.text import counted, duration
 
 EVERY_SESSION = "You are asked after every session (--oversight tool: only at reviews)."
 CUT_OFF = "The session before this one was cut off. What it wrote is kept. Continue from there."
@@ -172,7 +172,7 @@ def stuck_reason(life: Life, limits: Limits) -> str | None:
     breakers, idle = limits.breakers, life.streaks.idle
     if breakers.no_progress and idle >= breakers.no_progress:
         sessions = _joined(range(max(1, life.iteration - idle + 1), life.iteration + 1))
-        return f"Nothing changed in the last {idle} sessions ({sessions})."
+        return f"Nothing changed in the last {counted(idle, 'session')} ({sessions})."
     return circles(life.contents, breakers.back_and_forth)
 
 

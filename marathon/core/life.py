@@ -30,6 +30,7 @@ from marathon.core.records import (
     Checked,
     CriteriaFound,
     DefinitionFound,
+    FeedbackTaken,
     FeedbackWritten,
     FilesMissing,
     Finished,
@@ -165,6 +166,8 @@ def _apply(now: Life, record: Record) -> Life:
         case HandEdited():
             others = tuple(each for each in now.edited if each.gate != record.gate)
             return now._replace(edited=(*others, record) if record.edits else others)
+        case FeedbackTaken():
+            return now._replace(unwritten=HumanNote(record.heading, record.text))
         case FeedbackWritten():
             return now._replace(unwritten=None)
         case Moved():

@@ -200,8 +200,18 @@ class HandEdited(_Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class FeedbackTaken(_Record):
+    """Feedback out of the inbox, which answers no gate. The words are safe here before they are added to human.md."""
+
+    type: Literal["feedback_taken"] = "feedback_taken"
+    id: str
+    heading: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class FeedbackWritten(_Record):
-    """The words of the last verdict stand in human.md."""
+    """The words of the last verdict or feedback stand in human.md."""
 
     type: Literal["feedback_written"] = "feedback_written"
 
@@ -360,6 +370,7 @@ Record = (
     | Gate
     | Answer
     | HandEdited
+    | FeedbackTaken
     | FeedbackWritten
     | Moved
     | WaitStarted

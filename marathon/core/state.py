@@ -18,6 +18,9 @@ MAX_BYTES = 1024 * 1024
 MOST_POINTS = 10
 
 
+WORKFLOW = "workflow"  # the field that names the workflow of a task that has not begun
+
+
 class StateInvalid(ValueError):
     """STATE.json cannot be read as a proposal. The text names the field, or what is wrong with the bytes."""
 

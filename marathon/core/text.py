@@ -38,6 +38,12 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600}h {whole % 3600 // 60:02d}m"
 
 
+def age(seconds: float) -> str:
+    """How long ago something was, in the largest unit that fits: 45s, 12m, 3h, 5d."""
+    whole = max(0, round(seconds))
+    return next((f"{whole // _UNITS[unit]}{unit}" for unit in "dhm" if whole >= _UNITS[unit]), f"{whole}s")
+
+
 def utc(moment: datetime) -> str:
     """ISO-8601 in UTC with a Z, to the second."""
     return moment.astimezone(UTC).isoformat(timespec="seconds").removesuffix("+00:00") + "Z"
@@ -64,6 +70,11 @@ def size(count: int) -> str:
     return f"{count} bytes"
 
 
+def counted(number: float, one: str, many: str = "") -> str:
+    """Such as 1 session, 2 sessions, 1 criterion, 0 criteria."""
+    return f"{number:.0f} {one if number == 1 else many or one + 's'}"
+
+
 def says_complete(message: str) -> bool:
     """Whether an agent's last message has the mark of completion on a line of its own."""
     return any(line.strip() == COMPLETE_MARK for line in message.splitlines())
@@ -71,7 +82,7 @@ def says_complete(message: str) -> bool:
 
 def steps_line(steps: tuple[int, int] | None) -> str:
     """Such as 7/9 steps, or nothing for a plan without check boxes."""
-    return f"{steps[0]}/{steps[1]} steps" if steps and steps[1] else ""
+    return f"{steps[0]}/{counted(steps[1], 'step')}" if steps and steps[1] else ""
 
 
 def quoted(text: str) -> str:

@@ -173,6 +173,7 @@ def _view(marathon: Marathon, gate: Gate) -> GateView:
         sights=sights(marathon, gate),
         breadcrumb=where.breadcrumb,
         resume=marathon.resume,
+        program=marathon.options.program,
         steps=steps_line(life.steps),
         checks=check_lines(life.checked.results) if life.checked else (),
         rating=life.rating,

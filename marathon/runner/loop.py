@@ -14,7 +14,7 @@ from marathon.core.events import usage_of
 from marathon.core.gates import WAITS_FOR_HUMAN
 from marathon.core.records import Cancelled, Finished, Gate
 from marathon.core.steps import Finish, Halt, Note, RunSession, Verify, Wait
-from marathon.core.text import duration, steps_line
+from marathon.core.text import counted, duration, steps_line
 from marathon.process.signals import Interrupted
 from marathon.runner import definition, gates, verify
 from marathon.runner.session import observe, run_session, update_state, warned_in
@@ -121,13 +121,16 @@ def _finish(marathon: Marathon, step: Finish) -> int:
     marathon.tell(f"✅ Completed: {marathon.shown} ({_account(marathon)})")
     if (marathon.task.folder / "result.md").exists():
         marathon.tell(f"The result: {marathon.shown / 'result.md'}")
+    if late := sum(message.kind in ("steer", "feedback") for message in marathon.store.messages()):
+        came = f"{counted(late, 'message')} of yours came after the last session began"
+        marathon.tell(f"{came}. To have them read: {_again(marathon)}", "warning")
     return COMPLETED
 
 
 def _account(marathon: Marathon) -> str:
     """5 sessions, 3m of work, $1.20, 2 criteria ran, 1 the agent says is met, 9/9 steps, plan was not reviewed"""
     life = marathon.life
-    parts = [f"{life.iteration} sessions", f"{duration(life.run_seconds)} of work"]
+    parts = [counted(life.iteration, "session"), f"{duration(life.run_seconds)} of work"]
     if life.usage.cost:
         parts.append(f"${life.usage.cost:.2f}")
     parts += account(life.checked.results, life.accepted) if life.checked else ["nothing was checked"]

@@ -61,6 +61,7 @@ class RunOptions:
     keep_events: int = 0
     resume: str = "pi-marathon"  # the command that continues, from the project's folder
     resume_here: str = ""  # the same, from where the human is
+    program: str = "pi-marathon"  # what to type for it here
 
 
 @dataclass

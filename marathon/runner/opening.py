@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 from marathon.core.budgets import BUDGETS, with_amounts
 from marathon.core.courses.base import Course
 from marathon.core.courses.phases import Phases
-from marathon.core.courses.workflow import DONE, Phase, Segment, WorkflowInvalid, locate, places, recorded_path
+from marathon.core.courses.workflow import (
+    DONE,
+    Phase,
+    Segment,
+    WorkflowInvalid,
+    locate,
+    places,
+    recorded_path,
+    refused_because,
+)
 from marathon.core.courses.workflow import Path as PhasePath
 from marathon.core.events import Notice, Sink
 from marathon.core.human_note import HumanNote
@@ -97,7 +106,10 @@ def _reviews_before(course: Course, first: Begun) -> list[str]:
 
 def check_workflow(course: Phases) -> None:
     if course.workflow not in course.definitions:
-        raise WrongUsage(f"There is no workflow {course.workflow!r}. See: pi-marathon workflow list")
+        why = refused_because(course.definitions, course.workflow)
+        key = repr(course.workflow)
+        found = f"The workflow {key} is refused: {why}." if why else f"There is no workflow {key}."
+        raise WrongUsage(f"{found} See: pi-marathon workflow list")
 
 
 def _first_record(marathon: Marathon) -> Begun:

@@ -17,7 +17,7 @@ from marathon.core.courses.workflow import DONE, Phase
 from marathon.core.events import SessionBegan
 from marathon.core.life import Life, Steer
 from marathon.core.prompt import build_prompt
-from marathon.core.records import Proposal, Rating, SessionEnded, SessionStarted, SteerTaken, WaitAsked
+from marathon.core.records import FeedbackTaken, Proposal, Rating, SessionEnded, SessionStarted, SteerTaken, WaitAsked
 from marathon.core.state import StateInvalid, TaskState, rating_in
 from marathon.core.steps import RunSession
 from marathon.core.text import clean, one_line, steps_line
@@ -47,6 +47,19 @@ def take_steering(marathon: Marathon, *, between: bool = False) -> Life:
     return marathon.life
 
 
+def take_feedback(marathon: Marathon) -> None:
+    """Move feedback out of the inbox: into the journal, then into human.md, then the file may go.
+
+    The heading holds the time it was given, so feedback that a crash brings here twice is written once.
+    """
+    for message in marathon.store.messages():
+        if message.kind == "feedback":
+            heading = f"Feedback · {one_line(message.at or message.id, 60)}"
+            marathon.record(FeedbackTaken(id=message.id, heading=heading, text=message.text))
+            marathon.journal.write_owed_words()
+            marathon.store.remove(message.id)
+
+
 def update_state(marathon: Marathon, phase: str, iteration: int, *, forget: Sequence[str] = (), **changes: Any) -> None:
     """Rewrite STATE.json while no agent is alive, and keep the fields we do not know."""
     try:
@@ -64,6 +77,7 @@ def run_session(marathon: Marathon, step: RunSession) -> None:
     task, phase = marathon.task, step.phase
     if marathon.life.gate is not None:  # it closed by itself, for example after --max-cost +10
         record_edits(marathon, marathon.life.gate)
+    take_feedback(marathon)
     life = take_steering(marathon, between=True)
     iteration = life.iteration + 1
     human, human_mark = task.new_from_human(life.delivered)

@@ -12,6 +12,7 @@ from marathon.core.criteria import CriteriaInvalid, Criterion, digest, read_crit
 from marathon.core.records import Checked, CriteriaFound, FilesMissing
 from marathon.core.state import StateInvalid
 from marathon.core.steps import Verify
+from marathon.core.text import counted
 from marathon.runner.checks import Checks
 from marathon.runner.session import update_state
 from marathon.store.files import make_private_directory
@@ -63,8 +64,7 @@ def verify(marathon: Marathon, step: Verify) -> None:
     if _leads_out(marathon.project, criteria):  # since it was agreed to
         marathon.rechecked = ()
         return
-    count = "1 criterion" if len(criteria) == 1 else f"{len(criteria)} criteria"
-    marathon.tell(f"Completion is proposed: checking {count}.")
+    marathon.tell(f"Completion is proposed: checking {counted(len(criteria), 'criterion', 'criteria')}.")
     life, task = marathon.life, marathon.task
     logs = task.runs.folder(life.run) / "checks" / f"{life.iteration:03d}"
     make_private_directory(logs)

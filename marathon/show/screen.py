@@ -26,7 +26,7 @@ from marathon.core.events import (
     WaitBegan,
     Waiting,
 )
-from marathon.core.text import amount, clean, duration, one_line
+from marathon.core.text import amount, clean, counted, duration, one_line
 from marathon.show.outlet import Outlet
 from marathon.show.status import check_line
 
@@ -219,7 +219,7 @@ def _spent(used: Usage | None) -> list[str]:
     """3 turns, 12.4k tok, $0.12"""
     if not used or not used.turns:
         return []
-    return [f"{used.turns} turn{'s' if used.turns > 1 else ''}", f"{amount(used.tokens)} tok", f"${used.cost:.2f}"]
+    return [counted(used.turns, "turn"), f"{amount(used.tokens)} tok", f"${used.cost:.2f}"]
 
 
 def _summary(event: SessionEnded) -> list[str]:

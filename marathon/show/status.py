@@ -1,4 +1,4 @@
-"""What is known of a task, as plain data and as the lines of `status` and `list`."""
+"""What is known of a task, as plain data and as the lines of `status`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from marathon.core.budgets import Usage
-from marathon.core.text import amount, clean, duration, one_line
+from marathon.core.text import amount, clean, counted, duration, one_line
 
 NOTHING_USED = Usage()
 _KNOWN_BY = {"ran": "✓ ran:", "agent": "○ agent says:", "accepted": "✓ you accepted:"}
@@ -62,7 +62,7 @@ def status_lines(status: Status) -> list[str]:
         ("Waits for", status.waits_for),
         ("Note", one_line(status.note, 300)),
         ("Runner", status.runner),
-        ("Steering", f"{status.steering} message(s) for the next session" if status.steering else ""),
+        ("Steering", f"{counted(status.steering, 'message')} for the next session" if status.steering else ""),
     ]
     lines = [f"{label + ':':11}{value}" for label, value in rows if value]
     if status.checks:
@@ -74,13 +74,6 @@ def status_lines(status: Status) -> list[str]:
     if status.resume:
         lines.append(f"{'Continue:':11}{status.resume}")
     return [clean(line) for line in lines]
-
-
-def row(status: Status) -> str:
-    """A task as a line of `list`."""
-    worked = f"iteration {status.iteration} · {duration(status.seconds)}"
-    where = f"{status.phase} · run {status.run} · {worked}" if status.run else ""
-    return clean(f"{status.condition:12} {status.task}  {where}").rstrip()
 
 
 def check_line(facts: dict[str, Any]) -> str:
@@ -121,6 +114,5 @@ def _used(usage: Usage) -> str:
         return ""
     kinds = {"in": usage.input, "out": usage.output, "cached": usage.cacheRead + usage.cacheWrite}
     tokens = f"{amount(usage.tokens)} tokens ({', '.join(f'{amount(n)} {kind}' for kind, n in kinds.items())})"
-    turns = f"{usage.turns} turn{'s' * (usage.turns != 1)}"
-    calls = f"{usage.toolCalls} tool call{'s' * (usage.toolCalls != 1)}"
+    turns, calls = counted(usage.turns, "turn"), counted(usage.toolCalls, "tool call")
     return ", ".join(filter(None, [f"${usage.cost:.2f}", tokens, turns, calls, usage.model]))

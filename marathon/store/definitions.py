@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from marathon.core.courses.workflow import Workflow, WorkflowInvalid, parse_workflow, validate
+from marathon.core.courses.workflow import Usable, Workflow, WorkflowInvalid, parse_workflow, validate
 from marathon.store.files import read_regular
 from marathon.store.places import config_folder
 
@@ -20,7 +20,7 @@ MAX_BYTES = 1024 * 1024
 class Library(NamedTuple):
     """The usable workflows, the refused ones with the reason, and where each key came from."""
 
-    workflows: dict[str, Workflow]
+    workflows: Usable
     refused: dict[str, str]
     sources: dict[str, str]
     without_project: dict[str, Workflow] = {}  # noqa: RUF012 - a tuple's default; what the project's files replace
@@ -45,7 +45,7 @@ def load_workflows(project: Path) -> Library:
             except WorkflowInvalid as error:
                 refused[key] = f"{file}: {error}"
     good, bad = validate(found, refused)
-    return Library(good, bad, sources, without_project)
+    return Library(Usable(good, bad), bad, sources, without_project)
 
 
 def workflows_mark(project: Path) -> object:

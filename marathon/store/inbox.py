@@ -19,7 +19,7 @@ from marathon.errors import WrongUsage
 from marathon.store.files import make_private_directory, read_regular, refuse_link, write_atomic
 
 MAX_BYTES = 8_000_000
-Kind = Literal["steer", "verdict", "stop", "cancel"]
+Kind = Literal["steer", "feedback", "verdict", "stop", "cancel"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class Message:
     phase: str | None = None
     now: StrictBool = False
     later: StrictBool = False  # steering for the next session, not for the one that runs
+    at: str = ""  # when feedback was given
 
 
 class Inbox:

@@ -26,6 +26,11 @@ def codes_folder() -> Path:
     return platformdirs.user_state_path(_NAME) / "codes"
 
 
+def index_folder() -> Path:
+    """Which tasks there are on this machine: ~/.local/state/pi-marathon/index, or as XDG_STATE_HOME says."""
+    return platformdirs.user_state_path(_NAME) / "index"
+
+
 def anchors_folder() -> Path:
     """A copy of each task's journal: ~/.local/state/pi-marathon/tasks, or as XDG_STATE_HOME says."""
     return platformdirs.user_state_path(_NAME) / "tasks"

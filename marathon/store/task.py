@@ -295,7 +295,7 @@ def _existing_directory(path: Path) -> Path:
         raise TaskInvalid(f"{str(path)[:200]!r} cannot be used as a task directory: {reason}") from error
     if exists:
         raise TaskInvalid(f"{path} is a file, not a task directory. Give the directory that holds {INSTRUCTIONS}.")
-    raise TaskInvalid(f"{path} does not exist. Make a task with: pi-marathon new")
+    raise TaskInvalid(f"{path} does not exist. To see your tasks: pi-marathon list   To make one: pi-marathon new")
 
 
 def _check_instructions(path: Path, shown: Path) -> None:

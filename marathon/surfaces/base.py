@@ -34,6 +34,7 @@ class GateView:
     sights: Sequence[Sight] = ()
     breadcrumb: str = ""
     resume: str = ""
+    program: str = "pi-marathon"
     steps: str = ""
     checks: Sequence[str] = ()
     rating: Rating | None = None

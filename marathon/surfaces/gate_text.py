@@ -67,7 +67,7 @@ def offer_line(offer: Offer | Sight) -> str:
 
 def with_option(command: str, option: str) -> str:
     """The command that continues, with one more option. What comes after -- is for the agent."""
-    return command.replace("pi-marathon ", f"pi-marathon {option} ", 1)
+    return command.replace(" --task ", f" {option} --task ", 1)
 
 
 def check_lines(results: Sequence[CheckResult]) -> list[str]:

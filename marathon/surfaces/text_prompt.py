@@ -34,7 +34,7 @@ def ask_text(question: str, draft: Path, signals: Signals, begun: str = "") -> s
         question,
         default=earlier,
         multiline=True,
-        instruction="(Enter ends, Alt+Enter: new line, Esc: back)\n",
+        instruction="(Enter ends, Alt+Enter: new line, Ctrl+G: editor, Esc: back)\n",
         key_bindings=_bindings(),
     )
     # Alt+Enter and the arrow keys begin with Esc too, so wait a moment for the rest of them.
@@ -141,6 +141,10 @@ def _bindings() -> KeyBindings:
     @bindings.add("escape")
     def _back(event: KeyPressEvent) -> None:
         event.app.exit(exception=KeyboardInterrupt)
+
+    @bindings.add("c-g")
+    def _edit(event: KeyPressEvent) -> None:
+        event.current_buffer.open_in_editor()
 
     @bindings.add("c-z")
     def _suspend(event: KeyPressEvent) -> None:

@@ -118,7 +118,7 @@ def test_one_that_is_asked_to_stop_is_stopped(runner: Runner) -> None:
 def test_one_that_leaves_processes_behind_is_told_of(runner: Runner) -> None:
     sh("sleep 60 > /dev/null 2>&1 & exit 0").run(runner.host())
     assert [event.text for event in runner.events if isinstance(event, Notice)] == [
-        "Ended 1 process(es) that the agent had left running."
+        "Ended 1 process that the agent had left running."
     ]
 
 

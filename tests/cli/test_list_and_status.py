@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shutil
 import subprocess
+from pathlib import Path
+
+from rich.cells import cell_len
 
 from tests.support.listing import listing
 from tests.support.world import World, chunk, finish, plan, research
@@ -21,7 +27,7 @@ def test_status_of_a_new_task_touches_nothing(world: World) -> None:
 
 def test_status_of_a_new_task_tells_what_was_sent_to_it(world: World) -> None:
     world.cli("steer", "task", "use tabs")
-    assert "Steering:  1 message(s) for the next session" in world.cli("status", "task").stdout
+    assert "Steering:  1 message for the next session" in world.cli("status", "task").stdout
     assert json.loads(world.cli("status", "task", "--json").stdout)["steering"] == 1
 
 
@@ -97,7 +103,8 @@ def test_what_an_agent_wrote_cannot_act_on_the_terminal(world: World) -> None:
 
 
 def told(world: World, *args: str) -> list[str]:
-    return [world.cli(*args, *more).stdout for more in ((), ("--json",))]
+    shown = [world.cli(*args, *more).stdout for more in ((), ("--json",))]
+    return [re.sub(r'\d+[smh]$|"idle_seconds": \d+', "age", text, flags=re.M) for text in shown]
 
 
 def test_status_and_list_tell_the_same_with_and_without_what_the_runner_left(world: World) -> None:
@@ -115,10 +122,10 @@ def test_what_the_runner_left_counts_only_until_something_happens(world: World) 
     world.run()
     assert "State:     gate" in world.cli("status", "task").stdout
     world.cli("steer", "task", "use tabs")
-    assert "Steering:  1 message(s)" in world.cli("status", "task").stdout
+    assert "Steering:  1 message" in world.cli("status", "task").stdout
     world.cli("approve", "task")
     assert "State:     ready" in world.cli("status", "task").stdout
-    assert world.cli("list", ".").stdout.startswith("ready")
+    assert "research (ready)" in world.cli("list", ".").stdout
 
 
 def test_the_commands_in_status_name_the_task_as_it_was_typed(world: World) -> None:
@@ -146,14 +153,52 @@ def test_list_shows_each_task_with_its_condition(world: World) -> None:
     (world.project / "b-invalid" / "instructions.md").write_text("x\n")
     (world.project / "b-invalid" / "STATE.json").write_text("{")
     rows = json.loads(world.cli("list", ".", "--json").stdout)
-    assert [(row["task"], row["condition"]) for row in rows] == [
-        ("a-new", "new"),
-        ("b-invalid", "invalid STATE.json"),
-        ("task", "gate"),
-    ]
-    lines = world.cli("list", ".").stdout.splitlines()
+    assert (rows[0]["task"], rows[0]["condition"]) == ("task", "gate")
+    assert {row["name"]: row["condition"] for row in rows[1:]} == {"a-new": "new", "b-invalid": "invalid STATE.json"}
+    assert (rows[0]["waits_for"], rows[0]["iteration"], rows[0]["cost"]) == ("your review of research", 1, 0)
+    assert "waiting for you: review of research" in world.cli("list", ".").stdout.splitlines()[1]
+
+
+def test_columns_are_aligned_also_for_wide_characters(world: World) -> None:
+    for name in ("ascii", "日本の-テスト"):
+        (world.project / "docs/tasks" / name).mkdir(parents=True)
+        (world.project / "docs/tasks" / name / "instructions.md").write_text("x\n")
+    lines = world.cli("list").stdout.splitlines()
+    assert lines[0].split() == ["Task", "State", "Sessions", "Cost", "Age"]
+    assert {cell_len(line[: line.index("new")]) for line in lines[1:]} == {lines[0].index("State")}
     assert len(lines) == 3
-    assert "research · run 1 · iteration 1" in lines[2]
+    assert {cell_len(line) for line in lines} == {len(lines[0])}
+
+
+def test_list_all_knows_every_project_and_forgets_what_is_gone(world: World, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    (other / ".git").mkdir(parents=True)
+    made = subprocess.run(
+        world.argv("new", "Elsewhere", "--goal", "x"), cwd=other, env=world.env(), capture_output=True, check=True
+    )
+    assert b"Made docs/tasks/" in made.stdout
+    world.script(research())
+    world.run()
+    rows = json.loads(world.cli("list", "--all", "--json").stdout)
+    assert [(row["name"][-9:], row["project"]) for row in rows] == [
+        ("task", str(world.project)),
+        ("elsewhere", str(other)),
+    ]
+    shown = world.cli("list", "--all").stdout
+    assert "waiting for you" in shown.splitlines()[1]
+    assert str(other) in shown.splitlines()[2]
+    assert "elsewhere" not in world.cli("list").stdout
+    (index,) = world.home.glob("**/pi-marathon/index")
+    assert (index.stat().st_mode & 0o777, len(os.listdir(index))) == (0o700, 2)
+    shutil.rmtree(other)
+    assert "elsewhere" not in world.cli("list", "--all").stdout
+    assert len(os.listdir(index)) == 1
+
+
+def test_a_folder_that_is_not_there_is_not_an_empty_list(world: World) -> None:
+    listed = world.cli("list", "nope")
+    assert listed.returncode == 2
+    assert "nope cannot be listed" in listed.stderr
 
 
 def test_a_project_without_tasks_says_how_to_make_one(world: World) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -53,7 +54,7 @@ def answer(terminal: Pty, *talk: tuple[bytes, str]) -> None:
 
 def test_what_is_missing_is_asked_for_on_a_terminal(world: World, typed: Callable[..., Pty]) -> None:
     terminal = typed("new", "--scope", "`app/reports.py` only", "--constraints", "No new dependencies.")
-    answer(terminal, (b"Title:", "My task"), (b"Goal:", "Größer"), (b"Success Criteria:", "`pytest -q` passes"))
+    answer(terminal, (b"Title", "My task"), (b"Goal:", "Größer"), (b"Success Criteria:", "`pytest -q` passes"))
     terminal.expect(b"Made docs/tasks/")
     assert terminal.wait() == 0
     assert terminal.cooked()
@@ -79,6 +80,81 @@ def test_each_section_is_asked_for_once_whatever_was_said(world: World, typed: C
     assert section(text, "Done") == "The pull request is open."
 
 
+def test_a_section_may_have_several_lines_and_come_from_an_editor(world: World, typed: Callable[..., Pty]) -> None:
+    editor = world.home / "editor"
+    editor.write_text('#!/bin/sh\nprintf "from the\\neditor\\n" > "$1"\n')
+    editor.chmod(0o700)
+    terminal = typed("new", "My task", "--constraints", "None", EDITOR=str(editor))
+    terminal.expect(b"Goal: ")
+    terminal.send(b"one\x1b\rtwo\r")
+    terminal.expect(b"Scope: ")
+    terminal.send(b"\x07")
+    terminal.expect(b"editor\x1b")
+    terminal.send(b"\r")
+    terminal.expect(b"Success Criteria: ")
+    terminal.send(b"tests pass\x1b\rdocs say so\r")
+    terminal.expect(b"Made docs/tasks/")
+    assert terminal.wait() == 0
+    text = (made(world) / "instructions.md").read_text()
+    assert section(text, "Goal") == "one\ntwo"
+    assert section(text, "Scope") == "from the\neditor"
+    assert section(text, "Success Criteria") == "- tests pass\n- docs say so"
+
+
+ISSUE = "# Crash on save\n\nSteps:\n\n1. open\n2. save\n\n## Expected\n\nNo crash.\n"
+
+
+def test_a_pasted_issue_becomes_the_instructions_as_it_is(world: World, typed: Callable[..., Pty]) -> None:
+    terminal = typed("new")
+    terminal.expect(b"paste a whole issue")
+    terminal.send(b"\x1b[200~" + ISSUE.replace("\n", "\r").encode() + b"\x1b[201~\r")
+    terminal.expect(b"Made docs/tasks/")
+    assert terminal.wait() == 0
+    assert (made(world) / "instructions.md").read_text() == ISSUE
+    assert made(world).name.endswith("-crash-on-save")
+
+
+def test_a_text_on_standard_input_becomes_the_instructions_as_it_is(world: World) -> None:
+    def piped(*args: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            world.argv("new", "-", *args),
+            cwd=world.project,
+            env=world.env(),
+            input=ISSUE,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    assert piped("--success", "x").returncode == 2
+    assert piped().returncode == 0
+    assert (made(world) / "instructions.md").read_text() == ISSUE
+
+
+def test_every_criterion_is_kept(world: World) -> None:
+    world.cli("new", "My task", "--goal", "x", "--success", "`pytest -q` passes", "--success", "Docs say so")
+    text = (made(world) / "instructions.md").read_text()
+    assert section(text, "Success Criteria") == "- `pytest -q` passes\n- Docs say so"
+
+
+def test_the_workflow_of_a_new_task_is_kept_for_its_first_run(world: World) -> None:
+    folder = world.project / ".marathon/workflows/quick"
+    folder.mkdir(parents=True)
+    (folder / "workflow.toml").write_text('name = "Quick"\n[[phases]]\nid = "one"\nname = "One"\nbrief = "Do it."\n')
+    refused = world.cli("new", "My task", "--goal", "x", "--workflow", "nope")
+    assert refused.returncode == 2
+    assert "no workflow 'nope'" in refused.stderr
+    assert world.cli("new", "My task", "--goal", "x", "--workflow", "quick").returncode == 0
+    assert "State:     new" in world.cli("status", "my-task").stdout
+    world.script({"state": {"state": "completed", "phase": "done"}})
+    args = ("--task", "my-task", *world.task_args()[2:])
+    other = world.cli("--workflow", "rpi", *args)
+    assert other.returncode == 2
+    assert "made for the workflow 'quick'" in other.stderr
+    assert world.cli(*args).returncode == 0
+    assert "phase one (run 1, iteration 1)" in world.prompt(1)
+
+
 def test_with_title_and_goal_nothing_is_asked(world: World, typed: Callable[..., Pty]) -> None:
     terminal = typed("new", "Vague", "--goal", "Make it better")
     terminal.expect(b"Made docs/tasks/")
@@ -95,7 +171,7 @@ def test_a_later_question_taken_back_makes_nothing(world: World, typed: Callable
     assert terminal.wait() == 130
     assert terminal.cooked()
     assert b"went wrong" not in terminal.seen
-    assert (b"No task was made." in terminal.seen) == (key == b"\x03")
+    assert b"What you typed:\r\nUsers read it." in terminal.seen
     assert not (world.project / "docs").exists()
 
 
@@ -107,7 +183,7 @@ def test_a_title_that_cannot_be_used_is_refused_before_anything_is_asked(
     assert b"Goal" not in terminal.seen
     given = ("--goal", "Users read it.", "--scope", "src/ only", "--constraints", "None", "--success", "`pytest -q`")
     terminal = typed("new", *given)
-    terminal.expect(b"Title:")
+    terminal.expect(b"Title")
     terminal.send(b"?!\r")
     terminal.expect(b"It needs a word")
     terminal.send(b"\x7f\x7fJapan\r")

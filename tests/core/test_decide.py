@@ -695,7 +695,7 @@ def test_reviews_stand_until_their_phase_is_done_again() -> None:
 # Limits
 
 ONE = Limits(max_iterations=1)
-USED_UP = "The limit of 1 sessions (--max-iterations) is reached."
+USED_UP = "The limit of 1 session (--max-iterations) is reached."
 LIMIT = gate("limit", "implement", onward="again", message=USED_UP, more="--max-iterations +10")
 
 

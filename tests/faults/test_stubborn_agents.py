@@ -63,7 +63,7 @@ def test_grandchildren_in_sessions_of_their_own_do_not_outlive_the_session(world
     world.script(research(run=leave), plan())
     done = world.run()
     assert done.returncode == 3
-    assert "process(es) that the agent had left running" in done.stdout
+    assert "that the agent had left running" in done.stdout
     pids = [int(pid) for pid in (world.agent / "pids").read_text().split()]
     assert len(pids) == 2
     assert not any(alive(pid) for pid in pids)

@@ -68,7 +68,7 @@ def test_the_checks_have_the_last_word(real: RealWorld) -> None:
     ran = real.run("--auto-approve", "--trust")
     assert ran.returncode == 0, ran.stdout
     assert "✗ test -e made" in ran.stdout
-    assert "1/1 steps" in ran.stdout
+    assert "1/1 step" in ran.stdout
     assert "Not met: test -e made" in real.prompts()[3]
 
 

@@ -292,7 +292,7 @@ def test_all_boxes_ticked_end_nothing_but_are_asked_about(world: World) -> None:
     ran = world.run("--auto-approve")
     assert ran.returncode == 0
     assert "2/2 steps" in ran.stdout
-    assert "All 2 steps of the plan are ticked" in world.prompt(4)
+    assert "Every step of the plan is ticked (2/2)" in world.prompt(4)
 
 
 def test_an_agent_that_writes_no_state_is_told_of(world: World) -> None:

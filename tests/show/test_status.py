@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from marathon.cli.program import as_typed
 from marathon.cli.status_query import condition_of, gate_facts, waits_for
 from marathon.core.budgets import Usage
 from marathon.core.courses.where import Where
@@ -91,7 +92,7 @@ def test_an_open_gate_is_told_with_the_offers_that_a_terminal_shows() -> None:
         ("c", "cancel", None),
         ("q", "quit", None),
     ]
-    assert facts["offers"][4]["command"] == 'pi-marathon redo docs/tasks/one --phase two -m "why"'
+    assert facts["offers"][4]["command"] == as_typed('pi-marathon redo docs/tasks/one --phase two -m "why"')
 
 
 def test_everything_known_is_a_line_and_nothing_else_is() -> None:
@@ -124,7 +125,7 @@ def test_everything_known_is_a_line_and_nothing_else_is() -> None:
         "Waits for: your review of plan",
         "Note:      done",
         "Runner:    pid 7 on here, for 3s",
-        "Steering:  2 message(s) for the next session",
+        "Steering:  2 messages for the next session",
         "Sessions:",
         "     7  plan           1m 05s  crashed  exit code 1",
         "Answer with one of:",

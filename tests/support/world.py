@@ -135,6 +135,8 @@ class World:
         return {
             "LANG": "C.UTF-8",
             **kept,
+            # Commands are printed as they work here, and most tests expect them short.
+            "PATH": os.pathsep.join((os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent))),
             "HOME": str(self.home),
             "PYTHONPATH": str(ROOT),
             "PI_MARATHON_STATES": str(self.states),

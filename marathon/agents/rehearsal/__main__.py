@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from marathon.agents.rehearsal.project import Function, document, git, public_functions, read_sources, run_tests
+from marathon.core.text import counted
 
 FINDING = re.compile(r"^- `([^`]+):\d+` `(\w+)` has no docstring$", re.MULTILINE)
 OPEN_STEP = re.compile(r"^- \[ \] (.*)$", re.MULTILINE)
@@ -90,7 +91,7 @@ class Session(NamedTuple):
 def research(session: Session) -> None:
     instructions = session.read("instructions.md")
     for path, source in read_sources(session.project).items():
-        session.say(f"reading {path} ({len(source.splitlines())} lines)")
+        session.say(f"reading {path} ({counted(len(source.splitlines()), 'line')})")
     found = [f"- `{each.path}:{each.line}` `{each.name}` has no docstring" for each in session.undocumented()]
     missing = [name for name in SECTIONS if not re.search(rf"^## {name}\s+[^#\s]", instructions, re.MULTILINE)]
     missing += [] if re.search(r"`[^`\n]+ [^`\n]+`", instructions) else ["a command that checks the result"]
@@ -98,7 +99,7 @@ def research(session: Session) -> None:
     findings = found or ["There is no Python function here that this agent could document."]
     session.write("research.md", *session.heading(), "## Findings", "", *findings, "", "## Notes", "", *notes)
     rating = {"rating": {"points": 10 - 2 * len(missing), "missing": missing}} if "rating" in session.prompt else {}
-    session.propose("paused", "research", f"Research complete - {len(found)} findings to review", **rating)
+    session.propose("paused", "research", f"Research complete - {counted(len(found), 'finding')} to review", **rating)
 
 
 def plan(session: Session) -> None:
@@ -111,7 +112,7 @@ def plan(session: Session) -> None:
     boxes = [f"- [ ] {number}. {step}" for number, step in enumerate(steps, start=1)]
     rule = "One step per session. If tests passed before a step and fail after it, the step is taken back."
     session.write("plan.md", *session.heading(), "## Steps", "", *boxes, "", rule)
-    session.propose("paused", "plan", f"Plan ready - {len(steps)} steps to review")
+    session.propose("paused", "plan", f"Plan ready - {counted(len(steps), 'step')} to review")
 
 
 def implement(session: Session) -> None:

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import click
 
-from marathon.cli.commands.install import program
+from marathon.cli.program import NAME, program
 from marathon.demo_project import unpack
 from marathon.errors import WrongUsage
 from marathon.process.terminal import interactive
 
 PACE_ON_A_TERMINAL = "0.25"
-COMMAND = "pi-marathon"
 
 
 @click.command("demo")
@@ -35,8 +34,8 @@ def command(ctx: click.Context, into: str | None) -> None:
     click.echo(f"The demo's project is {folder}; it stays there. Its task: {task.relative_to(folder)}")
     if not asked:
         click.echo("There is no terminal, so the demo approves its own reviews (--auto-approve).")
-    if name != COMMAND:
-        click.echo(f"{COMMAND} is not on your PATH. For {COMMAND} below, type {name}")
+    if name != NAME:
+        click.echo(f"{NAME} is not on your PATH. For {NAME} below, type {name}")
     os.chdir(folder)
     # Our own Python comes last in PATH, so that the demo's check finds one on every machine.
     os.environ["PATH"] = os.pathsep.join((os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from marathon.cli.arguments import DIRECTORY, message_text
+from marathon.cli.arguments import DIRECTORY, message_text, optional_task, task_and_text
 from marathon.cli.status_query import Known, condition_of, read_task, resume_command
 from marathon.core.gates import POLICIES, refusal
 from marathon.core.records import Answer, Choice, Gate
@@ -30,12 +30,12 @@ GATE = click.option("--gate", "token", metavar="TOKEN", help="Answer only if thi
 
 
 @click.command("approve")
-@DIRECTORY
+@optional_task("gate")
 @click.option("-m", "--message", help="A note for the agent; added to human.md.")
 @GATE
 @CODE
 def approve(shown: Path, message: str | None, token: str | None, code: str | None) -> None:
-    """Answer the open gate of DIR: continue."""
+    """Answer the open gate of TASK: continue."""
     known, gate = _open_gate(shown, "approve", token)
     _check_code(shown, "approve", gate, code)
     said = f"Approved: {gate.phase}." if gate.onward == "next" else f"Noted: {gate.phase} may continue."
@@ -46,14 +46,14 @@ def approve(shown: Path, message: str | None, token: str | None, code: str | Non
 
 
 @click.command("redo")
-@DIRECTORY
+@optional_task("gate")
 @click.option("--phase", metavar="ID", help="The phase to do again; without it, the one at the gate.")
 @click.option("--loop", "loop_", is_flag=True, help="Start the innermost workflow again from its first phase.")
 @click.option("-m", "--message", help="Why; added to human.md. - reads standard input.")
 @GATE
 @CODE
 def redo(shown: Path, phase: str | None, loop_: bool, message: str | None, token: str | None, code: str | None) -> None:
-    """Answer the open gate of DIR: do a phase again."""
+    """Answer the open gate of TASK: do a phase again."""
     text = "" if message is None else message_text(message)
     known, gate = _open_gate(shown, "redo", token)
     _check_code(shown, "redo", gate, code)
@@ -67,16 +67,16 @@ def redo(shown: Path, phase: str | None, loop_: bool, message: str | None, token
 
 
 @click.command("answer")
-@DIRECTORY
-@click.argument("text")
+@task_and_text("gate")
 @GATE
 @CODE
-def answer(shown: Path, text: str, token: str | None, code: str | None) -> None:
+def answer(said: tuple[Path, str], token: str | None, code: str | None) -> None:
     """Answer the agent's question; an empty text is an answer too."""
+    shown, text = said
     known, gate = _open_gate(shown, "answer", token)
     _check_code(shown, "answer", gate, code)
-    said = "Answered." if text.strip() else EMPTY_ANSWER
-    _send(known, gate, said, "answer", text=text.encode("utf-8", "replace").decode())
+    done = "Answered." if text.strip() else EMPTY_ANSWER
+    _send(known, gate, done, "answer", text=text.encode("utf-8", "replace").decode())
 
 
 @click.command("cancel")
@@ -134,13 +134,12 @@ def _confirmed(question: str, with_yes: str) -> bool:
 
 
 @click.command("steer")
-@DIRECTORY
-@click.argument("message")
-def steer(shown: Path, message: str) -> None:
-    """Send the agent of DIR a message; it comes with the next session. - reads standard input."""
-    task = Task.look(shown)
+@task_and_text("running")
+def steer(said: tuple[Path, str]) -> None:
+    """Send the agent of TASK a message; it comes with the next session. - reads standard input."""
+    task = Task.look(said[0])
     refuse_inside_a_session(task, "steer")
-    text = message_text(message)
+    text = message_text(said[1])
     task.prepare()
     task.inbox.put("steer", text=text)
     if holder_of(task.lock_path):
@@ -150,10 +149,10 @@ def steer(shown: Path, message: str) -> None:
 
 
 @click.command("stop")
-@DIRECTORY
+@optional_task("running")
 @click.option("--now", is_flag=True, help="Stop the agent in the middle of its session.")
 def stop(shown: Path, now: bool) -> None:
-    """Ask the runner of DIR to stop after this session; everything is kept."""
+    """Ask the runner of TASK to stop after this session; everything is kept."""
     task = Task.look(shown)
     holder = holder_of(task.lock_path)
     if holder is None:

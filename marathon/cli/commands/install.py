@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-import shutil
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,6 +10,7 @@ import click
 from marathon._bundled import bundled
 from marathon.agents.claude.settings import SettingsUnexpected, with_hooks
 from marathon.agents.pi.find import EXTENSION, PROMPTS
+from marathon.cli.program import program
 from marathon.errors import WrongUsage
 from marathon.store.install import copy_all, files_below, rewrite
 from marathon.store.places import claude_folder, pi_folder
@@ -60,14 +57,3 @@ def _for_claude(project: bool) -> tuple[Path, list[str]]:
         name = "marathon-loop" if skill.name == "loop" else skill.name
         done += copy_all(files_below(skill, home / "skills" / name), now)
     return home, done
-
-
-def program() -> str:
-    """How any shell can start this program, quoted."""
-    if shutil.which("pi-marathon"):
-        return "pi-marathon"
-    checkout = Path(__file__).resolve().parents[3] / "bin" / "pi-marathon"
-    for path in (checkout, Path(sys.executable).parent / "pi-marathon"):
-        if os.access(path, os.X_OK):
-            return shlex.quote(str(path))
-    return f"{shlex.quote(sys.executable)} -P -m marathon"

@@ -23,6 +23,7 @@ from marathon import __version__
 from marathon._bundled import bundled
 from marathon.agents.pi.find import EXTENSION, INSTALL, Pi, check_login, find_pi
 from marathon.agents.table import AGENTS
+from marathon.cli.find import project_root
 from marathon.core.courses.workflow import Phase, Workflow
 from marathon.errors import MarathonError, WrongUsage
 from marathon.process.terminal import interactive
@@ -101,7 +102,7 @@ def _keys(incomplete: str) -> list[str]:
 
 
 def _library() -> Library:
-    return load_workflows(Path.cwd())
+    return load_workflows(project_root(Path.cwd()))
 
 
 @dataclass(frozen=True)

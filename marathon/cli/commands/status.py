@@ -9,25 +9,25 @@ from pathlib import Path
 
 import click
 
-from marathon.cli.arguments import DIRECTORY
-from marathon.core.budgets import Usage
-from marathon.errors import MarathonError, WrongUsage
-from marathon.show.status import Status, row, status_lines
-from marathon.store.lock import holder_of, last_holder
-from marathon.store.places import config_folder
-from marathon.store.runs import Runs
-
-_LISTED = ("task", "condition", "phase", "run", "iteration", "seconds")
+from marathon.cli.arguments import optional_task
+from marathon.cli.find import TASKS, project_root, tasks_below, tasks_of
+from marathon.cli.overview import at_rest, overview
+from marathon.errors import WrongUsage
+from marathon.show.listing import Row, in_order, table
+from marathon.show.status import Status, status_lines
+from marathon.store.lock import last_holder
+from marathon.store.places import config_folder, index_folder
+from marathon.store.task_index import known_tasks
 
 
 @click.command("status")
-@DIRECTORY
+@optional_task("latest")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @click.option(
     "--sessions", type=click.IntRange(min=0), default=10, show_default=True, help="How many of the last sessions."
 )
 def status(shown: Path, as_json: bool, sessions: int) -> None:
-    """Where the task in DIR stands, what it waits for, and the command that continues it."""
+    """Where TASK (the latest one) stands, what it waits for, and the command that continues it."""
     found = _status(shown, Path.cwd())
     found = replace(found, sessions=found.sessions[-sessions:] if sessions else ())
     if as_json:
@@ -44,19 +44,31 @@ def status(shown: Path, as_json: bool, sessions: int) -> None:
 
 
 @click.command("list")
-@click.argument("folder", default="docs/tasks")
+@click.argument("folder", required=False)
+@click.option("--all", "everywhere", is_flag=True, help="The tasks of every project on this machine.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list.")
-def list_(folder: str, as_json: bool) -> None:
-    """The tasks below FOLDER (docs/tasks), oldest first by name."""
-    rows = [_listed(path) for path in _task_folders(Path(folder))]
-    if as_json:
-        click.echo(json.dumps([{name: getattr(each, name) for name in _LISTED} for each in rows], indent=2))
+def list_(folder: str | None, everywhere: bool, as_json: bool) -> None:
+    """The tasks of this project, or those in FOLDER: first those that wait for you, then the latest."""
+    if folder is not None and everywhere:
+        raise WrongUsage("Give a folder or --all, not both.")
+    project = project_root(Path.cwd())
+    if folder is not None:
+        rows, where = overview(_in_folder(Path(folder)), project), folder
+    elif everywhere:
+        rows, where = _everywhere(project), "any project that is known here"
     else:
-        click.echo("\n".join(map(row, rows)) or f"No tasks in {folder}. Make one with: pi-marathon new")
+        os.chdir(project)
+        rows, where = overview(map(_from_here, tasks_of(project)), project), str(TASKS)
+    if as_json:
+        click.echo(json.dumps([row.as_json() for row in in_order(rows)], indent=2))
+    elif rows:
+        click.echo("\n".join(table(rows, projects=everywhere)))
+    else:
+        click.echo(f"No tasks in {where}. Make one with: pi-marathon new")
 
 
 def _status(shown: Path, project: Path) -> Status:
-    known = _at_rest(shown)
+    known = at_rest(shown)
     before = last_holder(shown / ".marathon" / "lock") if known else None
     # The commands in a summary are for the folder and the path that the runner was given.
     if known and before and (known.task, before.cwd) == (str(shown), str(project)) and not _changed(shown, project):
@@ -64,30 +76,6 @@ def _status(shown: Path, project: Path) -> Status:
     from marathon.cli.status_query import status_of_task  # this reads the journal, for which it loads far more
 
     return status_of_task(shown, project)
-
-
-def _listed(folder: Path) -> Status:
-    known = _at_rest(folder)
-    if known:
-        return replace(known, task=str(folder))
-    from marathon.cli.status_query import status_of_task
-
-    try:
-        return status_of_task(folder, Path.cwd())
-    except MarathonError as error:
-        return Status(task=str(folder), condition=f"unreadable: {error}")
-
-
-def _at_rest(folder: Path) -> Status | None:
-    """What the last runner left, if nothing has happened to the task since."""
-    own = folder / ".marathon"
-    facts = Runs(own).summary()
-    if facts is None or facts.get("condition") == "waiting" or holder_of(own / "lock"):
-        return None
-    try:
-        return Status(**{**facts, "usage": Usage(**facts["usage"])})
-    except (TypeError, KeyError):  # another version wrote it
-        return None
 
 
 def _changed(shown: Path, project: Path) -> bool:
@@ -98,15 +86,22 @@ def _changed(shown: Path, project: Path) -> bool:
     return any(path.lstat().st_mtime > written for path in paths)
 
 
-def _task_folders(folder: Path) -> list[Path]:
+def _everywhere(here: Path) -> list[Row]:
+    known = known_tasks(index_folder())
+    projects = dict.fromkeys([here, *(each.project for each in known)])
+    return [row for project in projects for row in overview(tasks_of(project), project)]
+
+
+def _in_folder(folder: Path) -> list[Path]:
     try:
-        with os.scandir(folder) as entries:
-            names = sorted(entry.name for entry in entries if entry.is_dir())
-    except FileNotFoundError:
-        return []
+        return tasks_below(folder)
     except OSError as error:
         raise WrongUsage(
             f"{folder} cannot be listed: {error.strerror}. Give the folder that holds the tasks."
         ) from error
-    known = ("instructions.md", "STATE.json")
-    return [folder / name for name in names if any(os.path.lexists(folder / name / file) for file in known)]
+
+
+def _from_here(task: Path) -> Path:
+    """The path as one would type it in the project's folder."""
+    here = Path.cwd()
+    return task.relative_to(here) if task.is_relative_to(here) else task

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import tempfile
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -15,13 +17,29 @@ import click
 
 from marathon._bundled import bundled
 from marathon.cli.arguments import DIRECTORY, message_text
+from marathon.cli.find import TASKS, project_root
+from marathon.cli.program import program
+from marathon.core.courses.phases import Phases
 from marathon.core.criteria import said_in_full
 from marathon.core.score import advise
+from marathon.core.state import WORKFLOW, TaskState
 from marathon.core.text import clean
 from marathon.errors import DiskFailed, TaskInvalid, WrongUsage
+from marathon.process.signals import Interrupted, Signals
 from marathon.process.terminal import interactive
-from marathon.store.task import INSTRUCTIONS, Task, create_task, template_files
+from marathon.runner.opening import check_workflow
+from marathon.store.definitions import load_workflows
+from marathon.store.files import read_regular
+from marathon.store.places import index_folder
+from marathon.store.task import INSTRUCTIONS, STATE, Task, create_task, template_files
+from marathon.store.task_index import remember_task
+from marathon.surfaces.text_prompt import ask_text
 
+NEEDS_A_WORD = "It needs a word or a number, because the folder is named after it."
+NEEDS_A_GOAL = "Say in a sentence what to do."
+NOT_ASKED = (
+    'Without a terminal give both: pi-marathon new "TITLE" --goal "TEXT"   Or a whole text: pi-marathon new - < FILE'
+)
 # Each section of the instructions: its heading, and what is asked for on a terminal.
 SECTIONS = {
     "goal": ("Goal", "What should be different when it is done?"),
@@ -34,38 +52,69 @@ LONGEST_NAME = 180  # bytes: there is a time before it, and a file system takes 
 
 
 @click.command("new")
-@click.argument("title", required=False)
+@click.argument("title", metavar="[TITLE|-]", required=False)
 @click.option("--goal", help="What should be different when it is done. - reads standard input.")
 @click.option("--scope", default="", help="What is in, what is out.")
 @click.option("--constraints", default="", help="What must stay as it is.")
-@click.option("--success", default="", help="How it is checked; a command stands in `backticks`.")
+@click.option("--success", multiple=True, help="How it is checked; a command stands in `backticks`. May be repeated.")
 @click.option("--done", default="", help="What must exist at the end.")
-@click.option("--into", default="docs/tasks", show_default=True, metavar="DIR", help="Where tasks live.")
-def new(title: str | None, into: str, **given: str | None) -> None:
+@click.option("--workflow", metavar="KEY", help="The workflow it will follow; see: workflow list.")
+@click.option("--into", metavar="DIR", help="Where tasks live, instead of the project's docs/tasks.")
+def new(
+    title: str | None, success: tuple[str, ...], workflow: str | None, into: str | None, **given: str | None
+) -> None:
     """Make a task directory from the template, and say what its instructions may still need.
 
-    On a terminal it asks for what is missing.
+    On a terminal it asks for what is missing. With - the text on standard input, such as an issue, becomes the
+    instructions as it is.
     """
-    name = kebab(title) if title else ""
-    texts = {key: given[key] or "" for key in SECTIONS}
-    if not title or given["goal"] is None:
-        if not interactive():
-            raise WrongUsage('Without a terminal give both: pi-marathon new "TITLE" --goal "TEXT"')
-        title, texts = _ask(title, texts)
-    name = name or kebab(title)
-    texts = {key: message_text(text) if key == "goal" else text.strip() for key, text in texts.items()}
-    texts["success"] = _as_item(texts["success"])
+    texts = {key: given.get(key) or "" for key in SECTIONS} | {"success": "\n".join(map(_as_item, success))}
+    start = Path.cwd()
+    project = project_root(start)
+    state = {} if workflow is None else {STATE: _first_state(workflow, project)}
     files = dict(template_files(bundled("task-template")))
-    files[INSTRUCTIONS] = fill(files[INSTRUCTIONS], title, texts)
-    folder = _free_folder(Path(into), name)
+    if title == "-":
+        if any(texts.values()):
+            raise WrongUsage("The text on standard input becomes the instructions as it is. Leave out the options.")
+        title, files[INSTRUCTIONS] = _as_it_is(message_text("-"))
+    else:
+        name = kebab(title) if title else ""  # refused before anything is asked
+        if not title or given["goal"] is None:
+            if not interactive():
+                raise WrongUsage(NOT_ASKED)
+            title, texts = _ask(title, texts)
+        if not name and "\n" in title:
+            title, files[INSTRUCTIONS] = _as_it_is(title)
+        else:
+            texts = {key: message_text(text) if key == "goal" else text.strip() for key, text in texts.items()}
+            files[INSTRUCTIONS] = fill(files[INSTRUCTIONS], title, texts)
+    if into is None:
+        os.chdir(project)
+    folder = _free_folder(Path(into or TASKS), kebab(title))
     try:
-        create_task(folder, files.items())
+        create_task(folder, {**files, **state}.items())
     except DiskFailed:
         click.echo(files[INSTRUCTIONS].decode())  # what was typed is not lost with the folder
         raise
-    click.echo(f"Made {folder}/{INSTRUCTIONS}:")
+    remember_task(index_folder(), folder.resolve(), project)
+    where = "" if Path.cwd() == start else f" (in {project})"
+    click.echo(f"Made {folder}/{INSTRUCTIONS}{where}:")
     click.echo("\n".join(advise(files[INSTRUCTIONS].decode()).lines()))
-    click.echo(f"Read it over, then run it:\n  pi-marathon --task {shlex.quote(str(folder))}")
+    click.echo(f"Read it over, then run it:\n  {program()} --task {shlex.quote(str(folder))}")
+
+
+def _first_state(workflow: str, project: Path) -> bytes:
+    """A STATE.json that names the workflow, so that the first run follows it."""
+    course = Phases(load_workflows(project).workflows, workflow)
+    check_workflow(course)
+    state = TaskState.model_validate({"state": "running", "phase": course.begin().phase, WORKFLOW: workflow})
+    return state.written(datetime.now(UTC)).to_bytes()
+
+
+def _as_it_is(text: str) -> tuple[str, bytes]:
+    """A whole text as instructions, with a title for the folder's name: its first line that has a word."""
+    title = next((line for line in text.splitlines() if _words(line)), "task")
+    return title, f"{text.strip()}\n".encode("utf-8", "replace")
 
 
 def kebab(title: str) -> str:
@@ -118,26 +167,35 @@ def _free_folder(into: Path, name: str) -> Path:
 
 
 def _ask(title: str | None, texts: dict[str, str]) -> tuple[str, dict[str, str]]:
-    asked = dict(texts)
-    needs_a_word = "It needs a word or a number, because the folder is named after it."
-    needs_a_goal = "Say in a sentence what to do."
-    try:
-        title = title or _answer("Title:", lambda text: bool(_words(text)) or needs_a_word)
-        for key, (heading, hint) in SECTIONS.items():
-            if hint and not texts[key]:
-                needed = (lambda text: bool(text.strip()) or needs_a_goal) if key == "goal" else None
-                asked[key] = _answer(f"{heading}: {hint}", needed)
-    except KeyboardInterrupt:
-        click.echo("No task was made.")
-        raise
-    return title, asked
+    """The title and the sections that are missing. A title of several lines is a whole text that was pasted."""
+    asked: dict[str, str] = {}
+    with tempfile.TemporaryDirectory() as folder, Signals() as signals:
+        draft = Path(folder) / "draft.md"
 
+        def answer(question: str, is_enough: Callable[[str], object], lack: str = "") -> str:
+            while (text := ask_text(question, draft, signals)) is not None:
+                if is_enough(text):
+                    return text.strip()
+                click.echo(lack)
+            raise KeyboardInterrupt
 
-def _answer(question: str, accept: Callable[[str], bool | str] | None) -> str:
-    """`accept` returns True, or a sentence that says what is missing."""
-    import questionary
-
-    return str(questionary.text(question, validate=accept).unsafe_ask())
+        try:
+            if not title:
+                title = asked["title"] = answer("Title (or paste a whole issue):", _words, NEEDS_A_WORD)
+            for key, (heading, hint) in SECTIONS.items():
+                if hint and not texts[key] and "\n" not in title:
+                    enough = str.strip if key == "goal" else lambda _: True
+                    asked[key] = answer(f"{heading}: {hint}", enough, NEEDS_A_GOAL)
+        except Interrupted as end:
+            raise click.exceptions.Exit(128 + end.signum) from end
+        except KeyboardInterrupt:
+            unfinished = (read_regular(draft) or b"").decode("utf-8", "replace")
+            typed = [text for text in (*asked.values(), unfinished) if text]
+            click.echo("\n".join(["No task was made.", *(["What you typed:"] if typed else []), *typed]))
+            raise
+    if "success" in asked:
+        asked["success"] = "\n".join(map(_as_item, asked["success"].splitlines()))
+    return title, texts | asked
 
 
 @click.command("score")

@@ -291,7 +291,8 @@ class Phases(Course):
         ticked, boxes = life.steps or (0, 0)
         if not boxes or ticked < boxes or not advance(self.definitions, _place(life).position)[1]:
             return ()
-        return (f"All {boxes} steps of the plan are ticked. If everything is done and checked, say so in STATE.json.",)
+        all_ticked = f"Every step of the plan is ticked ({ticked}/{boxes})."
+        return (f"{all_ticked} If everything is done and checked, say so in STATE.json.",)
 
 
 def _place(life: Life) -> Place:

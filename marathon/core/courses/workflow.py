@@ -85,6 +85,19 @@ class Workflow:
 Definitions = Mapping[str, Workflow]
 
 
+class Usable(dict[str, Workflow]):
+    """The definitions that can be used, with the reasons why others cannot."""
+
+    def __init__(self, usable: Definitions, refused: Mapping[str, str]) -> None:
+        super().__init__(usable)
+        self.refused = refused
+
+
+def refused_because(definitions: Definitions, key: str) -> str:
+    """Why a definition that is there cannot be used; empty if there is none of this name."""
+    return definitions.refused.get(key, "") if isinstance(definitions, Usable) else ""
+
+
 class Segment(NamedTuple):
     """One level of the stack."""
 
@@ -251,7 +264,8 @@ def recorded_path(record: Mapping[str, Any]) -> Path | None:
 
 def _workflow(definitions: Definitions, key: str) -> Workflow:
     if key not in definitions:
-        raise WorkflowInvalid(f"the workflow '{key}' is not there")
+        why = refused_because(definitions, key)
+        raise WorkflowInvalid(f"the workflow '{key}' is {f'refused: {why}' if why else 'not there'}")
     return definitions[key]
 
 

@@ -1,0 +1,41 @@
+"""Which task a human means by a name."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+_TIME = re.compile(r"\d{8}-\d{6}-(?=.)")  # which `new` puts before the name
+
+
+def short_name(name: str) -> str:
+    """A task's name without the time it was made."""
+    made = _TIME.match(name)
+    return name[made.end() :] if made else name
+
+
+def is_whole_name(typed: str, names: Iterable[str]) -> bool:
+    """Whether a task is called exactly this, with or without its time."""
+    return any(_plain(typed) in (_plain(name), _plain(short_name(name))) for name in names)
+
+
+def meant(typed: str, names: Sequence[str]) -> list[str]:
+    """The names that may be meant: those that are typed in full, with or without the time, else all with this part."""
+    said = _plain(typed)
+    whole = [name for name in names if _plain(name) == said]
+    short = [name for name in names if _plain(short_name(name)) == said]
+    return whole or short or [name for name in names if said in _plain(name)]
+
+
+def completions(typed: str, names: Sequence[str]) -> list[str]:
+    """What a shell may offer for the beginning of a name. Names stand without their time, where one task has it."""
+    short = [short_name(name) for name in names]
+    clear = [one if short.count(one) == 1 else name for one, name in zip(short, names, strict=True)]
+    begun = [name for name in clear if _plain(name).startswith(_plain(typed))]
+    return begun or [name for name in names if _plain(name).startswith(_plain(typed))]
+
+
+def _plain(name: str) -> str:
+    """Upper case, and how accents are stored, make no difference."""
+    return unicodedata.normalize("NFC", name).casefold()
