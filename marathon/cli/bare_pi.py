@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from marathon.agents.pi.find import EXTENSION, check_login, find_pi
+from marathon._bundled import bundled
+from marathon.agents.pi.find import EXTENSION, PROMPTS, check_start, find_pi
 from marathon.cli.options import CommandLine
 from marathon.cli.run import run_task
 from marathon.errors import AgentUnavailable, WrongUsage
@@ -26,12 +28,13 @@ def start_pi(line: CommandLine) -> int:
     if line.agent != "pi" or not interactive():
         raise WrongUsage("Nothing to do: give --task DIR, or a command. See: pi-marathon --help")
     pi = find_pi(os.environ)
-    check_login(pi, line.agent_args, os.environ)
+    commands = check_start(pi, line.agent_args, os.environ)
     runner, project = new_runner_id(), Path.cwd()
     channel = AgentChannel(states_folder(), runner)
     channel.write({"runnerId": runner, "taskDir": None, "cwd": str(project), "pid": os.getpid()})
     try:
-        exit_code = _run((pi.program, "-e", str(EXTENSION), *line.agent_args), project, runner)
+        argv = (pi.program, "-e", str(EXTENSION), *_what_it_lacks(commands), *line.agent_args)
+        exit_code = _run(argv, project, runner)
         task = channel.read().get("taskDir")
     finally:
         channel.remove()
@@ -40,6 +43,16 @@ def start_pi(line: CommandLine) -> int:
     # The path as one would type it here.
     shown = Path(task).relative_to(project) if Path(task).is_relative_to(project) else Path(task)
     return run_task(replace(line, task=shown), shown)
+
+
+def _what_it_lacks(commands: Collection[str]) -> Iterator[str]:
+    """Arguments for our skills and prompts, except those that are installed. pi would warn about a second one."""
+    for skill in sorted(bundled("skills").iterdir()):
+        if f"skill:{skill.name}" not in commands:
+            yield from ("--skill", str(skill))
+    for prompt in sorted(PROMPTS.glob("*.md")):
+        if prompt.stem not in commands:
+            yield from ("--prompt-template", str(prompt))
 
 
 def _run(argv: tuple[str, ...], project: Path, runner: str) -> int:

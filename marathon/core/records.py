@@ -139,6 +139,7 @@ class SessionEnded(_Record):
     steps: tuple[int, int] | None = None  # boxes of the plan: ticked, and all
     files: list[tuple[str, str]] = field(default_factory=list)  # what it changed, each with a digest of the contents
     rating: Rating | None = None  # of the instructions
+    sessionId: str = ""  # as the agent names its session
 
 
 @dataclass(frozen=True, kw_only=True)

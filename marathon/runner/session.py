@@ -131,6 +131,7 @@ def observe(
         steps=marathon.task.plan_steps(),
         files=list(changes.files),
         rating=rating,
+        sessionId=one_line(channel.get("sessionId") or "", 100),
     )
     life = marathon.record(ended)
     marathon.emit(

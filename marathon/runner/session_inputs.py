@@ -34,6 +34,7 @@ def briefing(marathon: Marathon, step: RunSession, iteration: int, human: str, h
         guidance=step.guidance,
         criteria=life.criteria.criteria if life.criteria else (),
         reflection=(marathon.task.reflection() or REFLECTION) if step.reflect else "",
+        tools=marathon.agent.has_tools,
     )
 
 

@@ -10,6 +10,7 @@ from marathon.agents.base import Host, Outcome, crash, failed_outcome, interrupt
 from marathon.agents.pi.find import EXTENSION, PiAgent
 from marathon.agents.pi.reading import LOGIN, pi_failure
 from marathon.core.budgets import usage_in
+from marathon.errors import AgentUnavailable
 from marathon.process.start import Exit
 
 BEGIN = "The file above is your task for this session. Begin."
@@ -20,7 +21,16 @@ class PiTui(PiAgent):
     def run(self, host: Host) -> Outcome:
         # The prompt goes as a private file, because every user can read command lines.
         argv = (self.pi.program, "-e", str(EXTENSION), *self.args, f"@{host.prompt}", BEGIN)
-        return tui_outcome(run_program(argv, host, terminal=True), host.mail())
+        exit = run_program(argv, host, terminal=True)
+        outcome = tui_outcome(exit, host.mail())
+        if outcome.ending == "crashed" and exit.code == 1:
+            # What pi printed is on the terminal, where we cannot read it. An extension that keeps pi from starting
+            # says so again.
+            try:
+                self.check()
+            except AgentUnavailable as error:
+                return replace(outcome, cause=str(error), permanent=True)
+        return outcome
 
 
 def tui_outcome(exit: Exit, mail: Mapping[str, object]) -> Outcome:

@@ -21,7 +21,7 @@ from click.shell_completion import get_completion_class
 
 from marathon import __version__
 from marathon._bundled import bundled
-from marathon.agents.pi.find import EXTENSION, INSTALL, Pi, check_login, find_pi
+from marathon.agents.pi.find import EXTENSION, INSTALL, Pi, check_start, find_pi
 from marathon.agents.table import AGENTS
 from marathon.core.courses.workflow import Phase, Workflow
 from marathon.errors import MarathonError, WrongUsage
@@ -197,7 +197,7 @@ def _pi_findings() -> list[Finding]:
     found = Finding("pi", "good", f"{version} ({pi.program}){settles}", "" if pi.settles else INSTALL)
     folder = pi_folder()
     return [
-        *(_node(), found, _login(pi)),
+        *(found, _start(pi)),
         _installed("pi's extension", EXTENSION, folder / "extensions" / EXTENSION.name),
         _installed("pi's skills", bundled("skills/loop/SKILL.md"), folder / "skills" / "loop" / "SKILL.md"),
     ]
@@ -216,12 +216,13 @@ def _node() -> Finding:
     return _judged("node", recent, f"{version.strip()} ({node})", NODE)
 
 
-def _login(pi: Pi) -> Finding:
+def _start(pi: Pi) -> Finding:
     try:
-        check_login(pi, (), os.environ)
+        check_start(pi, (), os.environ)
     except MarathonError as error:
-        return Finding("pi's login", "note", str(error), f"{pi.program}, then /login")
-    return Finding("pi's login", "good", "a model can be used")
+        found, _, cure = str(error).partition(". ")
+        return Finding("pi's start", "note", found, cure)
+    return Finding("pi's start", "good", "it loads your extensions, and a model can be used")
 
 
 def _installed(name: str, ours: Path, theirs: Path) -> Finding:
