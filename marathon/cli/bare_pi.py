@@ -17,6 +17,7 @@ from marathon.process.start import Command, StartFailed
 from marathon.process.supervisor import run
 from marathon.process.terminal import interactive
 from marathon.runner.marathon import new_runner_id
+from marathon.runner.session_inputs import path_with_us
 from marathon.store.agent_channel import AgentChannel
 from marathon.store.places import states_folder
 
@@ -27,6 +28,7 @@ def start_pi(line: CommandLine) -> int:
     """pi's exit code, or the exit code of the marathon that was started in it."""
     if line.agent != "pi" or not interactive():
         raise WrongUsage("Nothing to do: give --task DIR, or a command. See: pi-marathon --help")
+    print("Starting pi…", flush=True)
     pi = find_pi(os.environ)
     commands = check_start(pi, line.agent_args, os.environ)
     runner, project = new_runner_id(), Path.cwd()
@@ -56,7 +58,8 @@ def _what_it_lacks(commands: Collection[str]) -> Iterator[str]:
 
 
 def _run(argv: tuple[str, ...], project: Path, runner: str) -> int:
-    command = Command(argv, project, {**os.environ, "MARATHON_RUNNER_ID": runner}, terminal=True)
+    path = path_with_us(os.environ.get("PATH", os.defpath))
+    command = Command(argv, project, {**os.environ, "PATH": path, "MARATHON_RUNNER_ID": runner}, terminal=True)
     with Signals() as signals:
         try:
             ended = run(

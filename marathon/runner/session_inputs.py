@@ -41,7 +41,7 @@ def briefing(marathon: Marathon, step: RunSession, iteration: int, human: str, h
 def environment(marathon: Marathon, life: Life, phase: str, prompt: str) -> dict[str, str]:
     return {
         **marathon.environ,
-        "PATH": _with_us(marathon.environ.get("PATH", os.defpath)),
+        "PATH": path_with_us(marathon.environ.get("PATH", os.defpath)),
         "MARATHON_RUNNER_ID": marathon.runner,
         "MARATHON_TASK_DIR": str(marathon.task.folder),
         "MARATHON_PHASE": phase,
@@ -51,7 +51,7 @@ def environment(marathon: Marathon, life: Life, phase: str, prompt: str) -> dict
     }
 
 
-def _with_us(path: str) -> str:
+def path_with_us(path: str) -> str:
     """A search path that finds pi-marathon. Our folder comes last, so that it shadows nothing."""
     if shutil.which("pi-marathon", path=path):
         return path

@@ -22,7 +22,9 @@ const RUNNER_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/;
 const ESCAPE_KEY = /^\x1b(\[27[;:\d]*u)?$/;
 const CONTROL = /\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 const LONGEST_TEXT = 64 * 1024;
+const WELCOME = "marathon: /scribe writes a task with you; type /marathon-loop PATH to start";
 const PROGRAM = "pi-marathon";
+const NOT_FOUND = `${PROGRAM} is not on the PATH of this pi.`;
 const CONTINUES = "The marathon continues when this exchange is over";
 
 export default function (pi: ExtensionAPI): void {
@@ -82,7 +84,8 @@ function runnerState(): RunnerState | undefined {
 function runningTasks(): string[] {
   const files = entriesOf(statesFolder()).filter((entry) => entry.name.endsWith(".json"));
   const states = files.map((entry) => new RunnerState("", path.join(statesFolder(), entry.name)).read());
-  return states.flatMap((state) => (typeof state?.taskDir === "string" && isAlive(state.pid) ? [state.taskDir] : []));
+  const alive = states.filter((state) => typeof state?.taskDir === "string" && isAlive(state.pid));
+  return alive.map((state) => state?.taskDir).filter(isTask);
 }
 
 function isAlive(pid: unknown): boolean {
@@ -161,19 +164,18 @@ function completeFolder(prefix: string, cwd: string): ReturnType<Complete> {
   return found.length > 0 ? found.map((label) => ({ value: parent + label, label })) : null;
 }
 
-/** Which marathon a message is for: the one that its first word names, else the only one that runs. */
+/** Which task a message is for: the one that its first word names, else the only one that runs. */
 function addressed(args: string, cwd: string): [taskDir: string, text: string] {
   const [, word, rest] = /^(\S*)\s*(.*)$/s.exec(args.trim()) as string[];
+  if (word && isTask(typedFolder(word, cwd))) return [typedFolder(word, cwd), rest];
   const running = runningTasks();
   const named = running.filter((task) => path.basename(task) === word);
-  if (word && isTask(typedFolder(word, cwd))) named.push(typedFolder(word, cwd));
-  if (named.length > 0) return [named[0], rest];
   const here = running.filter((task) => isBelow(task, cwd));
-  const [only, ...others] = here.length > 0 ? here : running;
+  const [only, ...others] = [named, here, running].find((tasks) => tasks.length > 0) ?? [];
   if (!only) throw new Error("no marathon is running. Name the task: /marathon-steer PATH MESSAGE");
-  if (others.length === 0) return [only, args.trim()];
-  const names = [only, ...others].map((task) => path.basename(task)).join(", ");
-  throw new Error(`several marathons are running (${names}). Name one: /marathon-steer NAME MESSAGE`);
+  if (others.length === 0) return [only, named.length > 0 ? rest : args.trim()];
+  const all = [only, ...others].sort().join(", ");
+  throw new Error(`several marathons are running: ${all}. Name one: /marathon-steer PATH MESSAGE`);
 }
 
 // The program, for a pi that was not started by it
@@ -183,8 +185,8 @@ function toldByProgram(args: string, cwd: string): Promise<string> {
   const words = args.trim() ? ["status", typedPath(args)] : ["list"];
   return new Promise((resolve, reject) => {
     execFile(PROGRAM, words, { cwd, timeout: 30_000 }, (error, stdout, stderr) => {
-      const missing = (error as NodeJS.ErrnoException | null)?.code === "ENOENT";
-      if (missing) reject(new Error(`${PROGRAM} is not on the PATH of this pi. Type in a shell: ${PROGRAM} ${words.join(" ")}`));
+      const { code } = (error ?? {}) as NodeJS.ErrnoException;
+      if (code === "ENOENT") reject(new Error(`${NOT_FOUND} ${inShell(words)}`));
       else if (error) reject(new Error(stderr.trim().replace(`${PROGRAM}: `, "") || because(error)));
       else resolve(stdout.trim().replace(CONTROL, ""));
     });
@@ -195,17 +197,18 @@ function toldByProgram(args: string, cwd: string): Promise<string> {
 function startAfterPi(folder: string, ctx: ExtensionContext): void {
   const cwd = ctx.cwd; // ctx is gone by then
   const task = isBelow(folder, cwd) ? path.relative(cwd, folder) : folder;
-  const typed = `Type in a shell: ${PROGRAM} --task ${quoted(task)}`;
-  if (!inTerminal(ctx)) throw new Error(`this pi has no terminal to give away. ${typed}`);
-  if (spawnSync(PROGRAM, ["--version"]).status !== 0) throw new Error(`${PROGRAM} is not on the PATH of this pi. ${typed}`);
+  const words = ["--task", task];
+  if (!inTerminal(ctx)) throw new Error(`this pi has no terminal to give away. ${inShell(words)}`);
+  if (spawnSync(PROGRAM, ["--version"]).status !== 0) throw new Error(`${NOT_FOUND} ${inShell(words)}`);
   process.once("exit", () => {
-    const ended = spawnSync(PROGRAM, ["--task", task], { cwd, stdio: "inherit" });
+    const ended = spawnSync(PROGRAM, words, { cwd, stdio: "inherit" });
     process.exitCode = ended.status ?? 1;
   });
 }
 
 // Words
 
+const inShell = (words: string[]) => `Type in a shell: ${[PROGRAM, ...words.map(quoted)].join(" ")}`;
 const quoted = (word: string) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
 function because(error: unknown): string {
@@ -304,7 +307,7 @@ class Marathon {
     this.command("marathon-status", "Show where the marathon stands", async (args, ctx) => {
       ctx.ui.notify(this.facts.taskDir ? this.report() : await toldByProgram(args, ctx.cwd), "info");
     });
-    this.command("marathon-steer", "Send guidance to the marathon's next session", (args, ctx) => this.steer(args, ctx));
+    this.command("marathon-steer", "Send guidance to a marathon's next session", (args, ctx) => this.steer(args, ctx));
     this.command("marathon-pause", "Pause the marathon after this session", (_args, ctx) => {
       putInInbox(this.taskDir(), { kind: "stop", to: this.state?.id });
       ctx.ui.notify("The marathon pauses after this session.", "info");
@@ -358,7 +361,7 @@ class Marathon {
     }
     if (taskDir) this.name(ctx);
     if (!inTerminal(ctx)) return;
-    ctx.ui.setStatus("marathon", taskDir ? "marathon: running" : "marathon: type /marathon-loop PATH to start");
+    ctx.ui.setStatus("marathon", taskDir ? "marathon: running" : WELCOME);
     if (!taskDir) return;
     // After /new or /reload it is still the same session of the marathon.
     Object.assign(this.usage, usage);
@@ -471,28 +474,25 @@ class Marathon {
     if (!text) throw new Error("give a message: /marathon-steer MESSAGE");
     putInInbox(taskDir, { kind: "steer", text });
     const here = "Sent. The next session gets it. To tell this session, just type your message.";
-    ctx.ui.notify(this.facts.taskDir ? here : `Sent to ${path.basename(taskDir)}. Its next session gets it at the latest.`, "info");
+    const there = `Sent to ${path.basename(taskDir)}. Its next session gets it at the latest.`.replace(CONTROL, "");
+    ctx.ui.notify(this.facts.taskDir ? here : there, "info");
   }
 
   private taskDir(): string {
     if (typeof this.facts.taskDir === "string") return this.facts.taskDir;
-    throw new Error(`no marathon is running here. ${this.howToStart()}`);
-  }
-
-  private howToStart(): string {
-    return this.state ? "Start one: /marathon-loop PATH" : `Start one: /marathon-loop PATH, or in a shell: ${PROGRAM} --task PATH`;
+    throw new Error(`no marathon is running in this pi. For another one, type in a shell: ${PROGRAM} stop TASK`);
   }
 
   private start(args: string, ctx: ExtensionCommandContext): void {
     if (this.facts.taskDir) throw new Error(`a marathon is already running here: ${this.facts.taskDir}`);
-    if (!args.trim()) throw new Error(this.howToStart());
+    if (!args.trim()) throw new Error("give the task: /marathon-loop PATH. No task yet? Make one with /scribe");
     const folder = typedFolder(args, ctx.cwd);
     if (!isTask(folder)) throw new Error(`${folder} has no instructions.md. Make a task with /scribe`);
     if (this.leaving) throw new Error("a marathon starts as soon as the agent has stopped");
-    if (this.state) this.state.update({ taskDir: folder });
+    if (this.state?.read()) this.state.update({ taskDir: folder });
     else startAfterPi(folder, ctx);
     this.leaving = true;
-    if (!ctx.isIdle()) ctx.ui.notify("The marathon starts when the agent has stopped. Press Esc to stop it now.", "info");
+    if (!ctx.isIdle()) ctx.ui.notify("The marathon starts when the agent has stopped. Esc stops it now.", "info");
     ctx.shutdown();
   }
 
