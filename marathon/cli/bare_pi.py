@@ -30,12 +30,13 @@ def start_pi(line: CommandLine) -> int:
         raise WrongUsage("Nothing to do: give --task DIR, or a command. See: pi-marathon --help")
     print("Starting pi…", flush=True)
     pi = find_pi(os.environ)
-    commands = check_start(pi, line.agent_args, os.environ)
+    # Someone who is not logged in yet types /login in it.
+    commands = check_start(pi, line.agent_args, os.environ, needs_model=False)
     runner, project = new_runner_id(), Path.cwd()
     channel = AgentChannel(states_folder(), runner)
     channel.write({"runnerId": runner, "taskDir": None, "cwd": str(project), "pid": os.getpid()})
     try:
-        argv = (pi.program, "-e", str(EXTENSION), *_what_it_lacks(commands), *line.agent_args)
+        argv = (pi.program, "-e", str(EXTENSION), *what_it_lacks(commands), *line.agent_args)
         exit_code = _run(argv, project, runner)
         task = channel.read().get("taskDir")
     finally:
@@ -47,7 +48,7 @@ def start_pi(line: CommandLine) -> int:
     return run_task(replace(line, task=shown), shown)
 
 
-def _what_it_lacks(commands: Collection[str]) -> Iterator[str]:
+def what_it_lacks(commands: Collection[str]) -> Iterator[str]:
     """Arguments for our skills and prompts, except those that are installed. pi would warn about a second one."""
     for skill in sorted(bundled("skills").iterdir()):
         if f"skill:{skill.name}" not in commands:

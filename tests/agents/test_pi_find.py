@@ -108,14 +108,14 @@ def test_a_pi_that_is_too_old_is_named_with_its_version(tmp_path: Path, version:
 @pytest.mark.parametrize(
     ("body", "hint"),
     [
-        ("exit 1", "try it by hand"),
-        ("exit 0", "try it by hand"),
-        ("echo no number here", "try it by hand"),
-        ("echo 0.87.1; exit 3", "try it by hand"),
-        ("kill -9 $$", "try it by hand"),
+        ("exit 1", "Try it by hand"),
+        ("exit 0", "Try it by hand"),
+        ("echo no number here", "Try it by hand"),
+        ("echo 0.87.1; exit 3", "Try it by hand"),
+        ("kill -9 $$", "Try it by hand"),
         ("echo \"SyntaxError: The requested module 'node:module'\" >&2; exit 1", "Node 22.19"),
         ("echo \"Error: Cannot find module 'node:sqlite'\" >&2; exit 1", "Node 22.19"),
-        ("printf '\\377\\376'; exit 1", "try it by hand"),
+        ("printf '\\377\\376'; exit 1", "Try it by hand"),
     ],
 )
 def test_a_broken_pi_comes_with_the_command_that_shows_it(tmp_path: Path, body: str, hint: str) -> None:
@@ -161,6 +161,11 @@ def test_a_pi_without_a_login_is_said_with_the_cure(tmp_path: Path) -> None:
         started(tmp_path, NO_MODELS)
     assert "/login" in str(refused.value)
     assert str(tmp_path / "pi") in str(refused.value)
+
+
+def test_who_only_starts_pi_may_log_in_there(tmp_path: Path) -> None:
+    pi = Pi(str(script(tmp_path / "pi", NO_MODELS)), (0, 87, 1))
+    check_start(pi, (), env(tmp_path), needs_model=False)
 
 
 def test_a_key_given_with_the_arguments_is_taken_at_its_word(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from dataclasses import asdict
 
 import pytest
 
+from marathon.agents.pi.find import check_start, find_pi
+from marathon.cli.bare_pi import what_it_lacks
 from marathon.core.events import usage_of
 from marathon.store.events import follow
 from tests.process.driver import Pty, until
@@ -258,7 +260,10 @@ def test_plain_pi_marathon_has_the_skills_and_the_loop_command_starts_the_marath
 
 
 def test_the_commands_work_in_any_pi_after_install(real: RealWorld) -> None:
+    pi, env = find_pi(real.env()), real.env()
+    assert list(what_it_lacks(check_start(pi, (), env))).count("--skill") == 3
     assert real.cli("install").returncode == 0
+    assert not list(what_it_lacks(check_start(pi, (), env)))  # pi would warn about a second one of a name
     terminal = Terminal(["sh", "-c", 'cd "$1" && exec "$2"', "sh", str(real.project), str(real.program)], real.env())
     try:
         terminal.resize(40, 120)

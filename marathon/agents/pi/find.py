@@ -73,7 +73,8 @@ def find_pi(environ: Mapping[str, str]) -> Pi:
     if program is None:
         if named:
             raise AgentUnavailable(f"MARATHON_PI names {named!r}, which is not a program. Correct or unset it.")
-        raise AgentUnavailable(f"pi was not found. Install it ({INSTALL}), or name it with MARATHON_PI=/path/to/pi.")
+        cure = f"Install it ({INSTALL}), or name it with MARATHON_PI=/path/to/pi. Without pi there is: pi-marathon demo"
+        raise AgentUnavailable(f"pi was not found. {cure}")
     pi = Pi(program, _version(program, environ))
     if pi.version < OLDEST:
         found = ".".join(map(str, pi.version))
@@ -81,7 +82,7 @@ def find_pi(environ: Mapping[str, str]) -> Pi:
     return pi
 
 
-def check_start(pi: Pi, args: Sequence[str], environ: Mapping[str, str]) -> frozenset[str]:
+def check_start(pi: Pi, args: Sequence[str], environ: Mapping[str, str], *, needs_model: bool = True) -> frozenset[str]:
     """Start pi once as a session would, and return the names of its slash commands.
 
     Raises AgentUnavailable if an extension keeps pi from starting, or if pi has no model. A key given in the arguments
@@ -95,7 +96,7 @@ def check_start(pi: Pi, args: Sequence[str], environ: Mapping[str, str]) -> froz
     if broken := load_failure(started.stderr):
         raise AgentUnavailable(broken)
     answers = _answers(started.stdout)
-    if "--api-key" not in args and answers.get(_MODELS, {}).get("models") == []:
+    if needs_model and "--api-key" not in args and answers.get(_MODELS, {}).get("models") == []:
         raise AgentUnavailable(f"pi is not logged in to any provider. Start it by hand ({pi.program}) and type /login.")
     commands = answers.get(_COMMANDS, {}).get("commands")
     return frozenset(str(table_in(one).get("name")) for one in (commands if isinstance(commands, list) else ()))
@@ -137,8 +138,8 @@ def _version(program: str, environ: Mapping[str, str]) -> Version:
     found = re.search(r"(\d+)\.(\d+)\.(\d+)", done.stdout + done.stderr)
     if done.returncode or not found:
         old_node = "node:" in done.stderr or "SyntaxError" in done.stderr
-        hint = "pi needs Node 22.19 or newer" if old_node else "try it by hand"
-        raise AgentUnavailable(f"{program} does not run ({hint}): {program} --version")
+        hint = " (pi needs Node 22.19 or newer)" if old_node else ""
+        raise AgentUnavailable(f"{program} does not run{hint}. Try it by hand: {program} --version")
     return int(found[1]), int(found[2]), int(found[3])
 
 
