@@ -78,6 +78,10 @@ class Agent(Protocol):
     def tells_usage(self) -> bool:
         """Whether the agent reports its usage. Without that, no budget of money or tokens can be kept."""
 
+    @property
+    def has_tools(self) -> bool:
+        """Whether the agent has our tools to wait and to ask. Without them, the prompt names shell commands."""
+
     def check(self) -> None:
         """Raise AgentUnavailable, with advice, if the agent cannot work here. Called before the first session."""
 

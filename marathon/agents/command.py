@@ -31,6 +31,7 @@ class CommandAgent:
     mode: Mode = "stream"
     name: str = "command"
     tells_usage: bool = False
+    has_tools: bool = False
 
     def check(self) -> None:
         if not self.argv:

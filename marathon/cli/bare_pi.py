@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from marathon.agents.pi.find import EXTENSION, check_login, find_pi
+from marathon._bundled import bundled
+from marathon.agents.pi.find import EXTENSION, PROMPTS, check_start, find_pi
 from marathon.cli.options import CommandLine
 from marathon.cli.run import run_task
 from marathon.errors import AgentUnavailable, WrongUsage
@@ -15,6 +17,7 @@ from marathon.process.start import Command, StartFailed
 from marathon.process.supervisor import run
 from marathon.process.terminal import interactive
 from marathon.runner.marathon import new_runner_id
+from marathon.runner.session_inputs import path_with_us
 from marathon.store.agent_channel import AgentChannel
 from marathon.store.places import states_folder
 
@@ -25,13 +28,16 @@ def start_pi(line: CommandLine) -> int:
     """pi's exit code, or the exit code of the marathon that was started in it."""
     if line.agent != "pi" or not interactive():
         raise WrongUsage("Nothing to do: give --task DIR, or a command. See: pi-marathon --help")
+    print("Starting pi…", flush=True)
     pi = find_pi(os.environ)
-    check_login(pi, line.agent_args, os.environ)
+    # Someone who is not logged in yet types /login in it.
+    commands = check_start(pi, line.agent_args, os.environ, needs_model=False)
     runner, project = new_runner_id(), Path.cwd()
     channel = AgentChannel(states_folder(), runner)
     channel.write({"runnerId": runner, "taskDir": None, "cwd": str(project), "pid": os.getpid()})
     try:
-        exit_code = _run((pi.program, "-e", str(EXTENSION), *line.agent_args), project, runner)
+        argv = (pi.program, "-e", str(EXTENSION), *what_it_lacks(commands), *line.agent_args)
+        exit_code = _run(argv, project, runner)
         task = channel.read().get("taskDir")
     finally:
         channel.remove()
@@ -42,8 +48,19 @@ def start_pi(line: CommandLine) -> int:
     return run_task(replace(line, task=shown), shown)
 
 
+def what_it_lacks(commands: Collection[str]) -> Iterator[str]:
+    """Arguments for our skills and prompts, except those that are installed. pi would warn about a second one."""
+    for skill in sorted(bundled("skills").iterdir()):
+        if f"skill:{skill.name}" not in commands:
+            yield from ("--skill", str(skill))
+    for prompt in sorted(PROMPTS.glob("*.md")):
+        if prompt.stem not in commands:
+            yield from ("--prompt-template", str(prompt))
+
+
 def _run(argv: tuple[str, ...], project: Path, runner: str) -> int:
-    command = Command(argv, project, {**os.environ, "MARATHON_RUNNER_ID": runner}, terminal=True)
+    path = path_with_us(os.environ.get("PATH", os.defpath))
+    command = Command(argv, project, {**os.environ, "PATH": path, "MARATHON_RUNNER_ID": runner}, terminal=True)
     with Signals() as signals:
         try:
             ended = run(

@@ -40,6 +40,7 @@ class Briefing:
     archived: Sequence[str] = ()  # files of the run before
     criteria: Sequence[Criterion] = ()
     reflection: str = ""
+    tools: bool = False  # the agent has marathon_wait and human_feedback
 
 
 def build_prompt(briefing: Briefing) -> str:
@@ -55,7 +56,7 @@ def build_prompt(briefing: Briefing) -> str:
         _work(briefing),
         _criteria(briefing),
         _ending(briefing),
-        _rules(briefing.task),
+        _rules(briefing.task) + (_BY_TOOL if briefing.tools else _BY_SHELL),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -166,8 +167,17 @@ def _rules(task: str) -> str:
         "- Do one phase in this session. Never begin the next one. Never approve a review: only the human does.\n"
         f"- Write nothing in `{task}/.marathon/`, and never change human.md.\n"
         "- Change instructions.md or checks.toml only if the runner asks for that above.\n"
-        '- To wait for something outside, such as CI, run `pi-marathon wait MINUTES "REASON"`. Then end with "more of '
-        'this phase is left".\n'
-        '- To ask the human, run `pi-marathon ask "QUESTION"`. Then end with "more of this phase is left". The next '
-        "session gets the answer."
     )
+
+
+_BY_SHELL = (
+    '- To wait for something outside, such as CI, run `pi-marathon wait MINUTES "REASON"`. Then end with "more of this '
+    'phase is left".\n'
+    '- To ask the human, run `pi-marathon ask "QUESTION"`. Then end with "more of this phase is left". The next '
+    "session gets the answer."
+)
+_BY_TOOL = (
+    "- To wait for something outside, such as CI, call your tool `marathon_wait`. To ask the human, call your tool "
+    "`human_feedback`. The next session gets the answer. Both tools end this session at once, so first write down what "
+    'the next session must know, and write STATE.json as "more of this phase is left".'
+)

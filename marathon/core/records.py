@@ -147,6 +147,7 @@ class SessionEnded(_Record):
     files: list[tuple[str, str]] = field(default_factory=list)  # what it changed, each with a digest of the contents
     rating: Rating | None = None  # of the instructions
     warned: list[str] = field(default_factory=list)  # budgets the human was told of while it worked
+    sessionId: str = ""  # as the agent names its session
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -167,6 +167,7 @@ def observe(
         files=list(changes.files),
         rating=rating,
         warned=list(warned),
+        sessionId=one_line(channel.get("sessionId") or "", 100),
     )
     life = marathon.record(ended)
     marathon.emit(

@@ -38,13 +38,14 @@ def briefing(marathon: Marathon, step: RunSession, iteration: int, human: str, h
         archived=life.archived,
         criteria=life.criteria.criteria if life.criteria else (),
         reflection=(marathon.task.reflection() or REFLECTION) if step.reflect else "",
+        tools=marathon.agent.has_tools,
     )
 
 
 def environment(marathon: Marathon, life: Life, phase: str, prompt: str) -> dict[str, str]:
     return {
         **marathon.environ,
-        "PATH": _with_us(marathon.environ.get("PATH", os.defpath)),
+        "PATH": path_with_us(marathon.environ.get("PATH", os.defpath)),
         "MARATHON_RUNNER_ID": marathon.runner,
         "MARATHON_TASK_DIR": str(marathon.task.folder),
         "MARATHON_PHASE": phase,
@@ -54,7 +55,7 @@ def environment(marathon: Marathon, life: Life, phase: str, prompt: str) -> dict
     }
 
 
-def _with_us(path: str) -> str:
+def path_with_us(path: str) -> str:
     """A search path that finds pi-marathon. Our folder comes last, so that it shadows nothing."""
     if shutil.which("pi-marathon", path=path):
         return path

@@ -42,6 +42,7 @@ class _Fields(BaseModel):
     waitSeconds: Annotated[float | None, Field(gt=0, allow_inf_nan=False), _Lenient] = None
     waitReason: Annotated[str | None, _Lenient] = None
     feedbackQuestion: Annotated[str | None, _Lenient] = None
+    sessionId: Annotated[str | None, _Lenient] = None
     sessionEnded: Annotated[bool | None, _Lenient] = None
 
 

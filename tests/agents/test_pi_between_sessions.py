@@ -22,8 +22,8 @@ import json, os, pathlib, sys, time
 here = pathlib.Path(sys.argv[1])
 if sys.argv[2] == "--version":
     sys.exit(print("0.87.1"))
-if sys.argv[2] == "--list-models":
-    sys.exit(print("provider model"))
+if "--no-session" in sys.argv:  # the start that the runner makes to see whether pi works
+    sys.exit()
 with (here / "started").open("a") as file:
     file.write(f"{os.getpid()}\\n")
 

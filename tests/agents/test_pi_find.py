@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from marathon.agents.pi.find import Pi, check_login, find_pi
+from marathon.agents.pi.find import EXTENSION, Pi, check_start, find_pi, load_failure
 from marathon.errors import AgentUnavailable
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -107,14 +108,14 @@ def test_a_pi_that_is_too_old_is_named_with_its_version(tmp_path: Path, version:
 @pytest.mark.parametrize(
     ("body", "hint"),
     [
-        ("exit 1", "try it by hand"),
-        ("exit 0", "try it by hand"),
-        ("echo no number here", "try it by hand"),
-        ("echo 0.87.1; exit 3", "try it by hand"),
-        ("kill -9 $$", "try it by hand"),
+        ("exit 1", "Try it by hand"),
+        ("exit 0", "Try it by hand"),
+        ("echo no number here", "Try it by hand"),
+        ("echo 0.87.1; exit 3", "Try it by hand"),
+        ("kill -9 $$", "Try it by hand"),
         ("echo \"SyntaxError: The requested module 'node:module'\" >&2; exit 1", "Node 22.19"),
         ("echo \"Error: Cannot find module 'node:sqlite'\" >&2; exit 1", "Node 22.19"),
-        ("printf '\\377\\376'; exit 1", "try it by hand"),
+        ("printf '\\377\\376'; exit 1", "Try it by hand"),
     ],
 )
 def test_a_broken_pi_comes_with_the_command_that_shows_it(tmp_path: Path, body: str, hint: str) -> None:
@@ -141,30 +142,76 @@ def test_it_is_asked_without_our_input_and_without_looking_for_updates(tmp_path:
     assert (tmp_path / "skip").read_text() == "1\n"
 
 
-# The login
+# Its first start
 
 
-def logged_in(folder: Path, body: str, *args: str) -> None:
-    pi = Pi(str(script(folder / "pi", body)), (0, 87, 1))
-    check_login(pi, args, env(folder))
+def started(folder: Path, body: str, *args: str) -> frozenset[str]:
+    return check_start(Pi(str(script(folder / "pi", body)), (0, 87, 1)), args, env(folder))
 
 
-NO_MODELS = 'test "$*" = --list-models || exit 9\necho "No models available. Set API keys in environment variables."'
+def answer(question: str, **data: object) -> str:
+    return f"echo '{json.dumps({'id': question, 'type': 'response', 'success': True, 'data': data})}'"
 
 
-@pytest.mark.parametrize("body", [NO_MODELS, f"({NO_MODELS}) >&2"])
-def test_a_pi_without_a_login_is_said_with_the_cure(tmp_path: Path, body: str) -> None:
+NO_MODELS = answer("get_available_models", models=[])
+
+
+def test_a_pi_without_a_login_is_said_with_the_cure(tmp_path: Path) -> None:
     with pytest.raises(AgentUnavailable) as refused:
-        logged_in(tmp_path, body)
+        started(tmp_path, NO_MODELS)
     assert "/login" in str(refused.value)
     assert str(tmp_path / "pi") in str(refused.value)
 
 
+def test_who_only_starts_pi_may_log_in_there(tmp_path: Path) -> None:
+    pi = Pi(str(script(tmp_path / "pi", NO_MODELS)), (0, 87, 1))
+    check_start(pi, (), env(tmp_path), needs_model=False)
+
+
 def test_a_key_given_with_the_arguments_is_taken_at_its_word(tmp_path: Path) -> None:
-    logged_in(tmp_path, f"touch '{tmp_path}/asked'", "--api-key", "k")
-    assert not (tmp_path / "asked").exists()
+    started(tmp_path, NO_MODELS, "--api-key", "k")
 
 
-@pytest.mark.parametrize("body", ["echo 'provider model context'; echo 'lab scripted 128K'", "exit 1", "true"])
+@pytest.mark.parametrize(
+    "body", ["echo 'no JSON'; echo '[1]'; echo '{\"id\": 3}'", "exit 1", "echo oh dear >&2", "true"]
+)
 def test_whatever_else_it_says_is_not_our_business(tmp_path: Path, body: str) -> None:
-    logged_in(tmp_path, body)
+    assert started(tmp_path, body) == frozenset()
+
+
+def test_it_starts_as_in_a_session_and_tells_its_commands(tmp_path: Path) -> None:
+    told = answer("get_commands", commands=[{"name": "scribe"}, {"name": "skill:loop"}, "odd"])
+    commands = started(tmp_path, f"echo \"$*\" > '{tmp_path}/args'; {told}", "--model", "m")
+    assert commands >= {"scribe", "skill:loop"}
+    assert (tmp_path / "args").read_text() == f"--model m --mode rpc --no-session -e {EXTENSION}\n"
+
+
+@pytest.mark.parametrize(
+    ("failed", "owner", "culprit"),
+    [
+        ("/home/u/a.ts", str(EXTENSION), "/home/u/a.ts"),
+        (str(EXTENSION), "/home/u/b c/index.ts", "/home/u/b c/index.ts"),
+    ],
+)
+def test_another_extension_with_our_tools_is_named_with_the_cure(failed: str, owner: str, culprit: str) -> None:
+    said = load_failure(
+        f'Error: Failed to load extension "{failed}": Tool "human_feedback" conflicts with {owner}\nHint'
+    )
+    assert f"{culprit} also registers the tool human_feedback" in said
+    assert str(EXTENSION) not in said
+    assert "pi remove" in said
+    assert "--no-extensions" in said
+
+
+def test_an_extension_that_does_not_load_is_named_with_its_reason() -> None:
+    said = load_failure(
+        '\x1b[31mError: Failed to load extension "/u/a.ts": Failed to load extension: no such thing\x1b[39m'
+    )
+    assert "/u/a.ts: no such thing. Fix it" in said
+    assert load_failure("Error: something else") == ""
+
+
+def test_our_own_extension_is_not_to_be_moved_away() -> None:
+    said = load_failure(f'Failed to load extension "{EXTENSION}": pi.on is not a function')
+    assert "Update pi-marathon" in said
+    assert "move" not in said

@@ -34,3 +34,9 @@ def test_doctor_says_what_is_wrong_and_ends_with_1(world: World) -> None:
     assert "workflows: refused: broken" in told.stdout
     assert "pi-marathon workflow check" in told.stdout
     assert "Set PI_MARATHON_STATES" in told.stdout
+
+
+def test_doctor_ends_with_the_next_step(world: World) -> None:
+    told = world.cli("doctor", MARATHON_PI="/nonexistent/pi").stdout
+    assert "• pi: MARATHON_PI names '/nonexistent/pi', which is not a program\n   → Correct or unset it." in told
+    assert told.splitlines()[-1] == "pi cannot work yet. A marathon without it: pi-marathon demo"

@@ -56,6 +56,13 @@ def test_a_first_session_has_only_the_sections_it_needs(phase: Phase) -> None:
     assert headings(build_prompt(briefing(phase))) == [first, *ALWAYS]
 
 
+@pytest.mark.parametrize("tools", [False, True])
+def test_an_agent_is_told_of_its_own_way_to_wait_and_to_ask(tools: bool) -> None:
+    rules = section(build_prompt(briefing(tools=tools)), "Rules")
+    assert ("`pi-marathon wait" in rules, "`pi-marathon ask" in rules) == (not tools, not tools)
+    assert ("`marathon_wait`" in rules, "`human_feedback`" in rules) == (tools, tools)
+
+
 @pytest.mark.parametrize("heading", SOMETIMES)
 def test_a_section_is_there_exactly_when_there_is_something_to_say(heading: str) -> None:
     prompt = build_prompt(briefing(**SOMETIMES[heading]))

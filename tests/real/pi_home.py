@@ -29,6 +29,7 @@ class PiHome:
         self.install = install
         self.home = folder / "home"
         self.states = folder / "states"
+        self.path = ""  # the search path, if it is not ours
         self.agent_folder = self.home / ".pi" / "agent"
         self.agent_folder.mkdir(parents=True)
         self.states.mkdir(mode=0o700)
@@ -51,6 +52,7 @@ class PiHome:
         return {
             "LANG": "C.UTF-8",
             **kept,
+            **({"PATH": self.path} if self.path else {}),
             "HOME": str(self.home),
             "TERM": "xterm-256color",
             "PI_CODING_AGENT_DIR": str(self.agent_folder),
@@ -64,6 +66,12 @@ class PiHome:
     def argv(self, *args: str) -> list[str]:
         """pi with our extension."""
         return [*self.install.command, "-e", str(EXTENSION), *args]
+
+    def session_name(self, id: str) -> str:
+        """What `pi -r` calls a session."""
+        (file,) = self.agent_folder.glob(f"sessions/*/*_{id}.jsonl")
+        entries = map(json.loads, file.read_text().splitlines())
+        return str([entry["name"] for entry in entries if entry["type"] == "session_info"][-1])
 
     def settings(self) -> dict[str, Any]:
         value = json.loads((self.agent_folder / "settings.json").read_text())

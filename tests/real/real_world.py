@@ -46,6 +46,13 @@ class RealWorld(World):
     def task_args(self, *args: str) -> list[str]:
         return ["--task", "task", *args]
 
+    def extension(self, name: str, source: str) -> Path:
+        """An extension of the user's own."""
+        path = self.pi.agent_folder / "extensions" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(source)
+        return path
+
     def prompts(self) -> list[str]:
         """The first message of each conversation, in order."""
         return list(dict.fromkeys(request.first_user_text for request in self.server.requests if request.heading))
@@ -70,3 +77,11 @@ def pis(real: RealWorld) -> list[int]:
     found = tree.find_by_environ("MARATHON_RUNNER_ID", holder["runner"])
     commands = {process.pid: tree.command_of(process) for process in found}
     return [pid for pid, command in commands.items() if "marathon" not in command and "sh" not in command]
+
+
+def quiet(terminal: Pty, seconds: float = 0.3) -> None:
+    """Wait until the program has written nothing for so long."""
+    seen = -1
+    while seen != len(terminal.seen):
+        seen = len(terminal.seen)
+        terminal._read(seconds)

@@ -30,9 +30,7 @@ export default function (pi: any) {
 
 @pytest.fixture
 def asking(real: RealWorld) -> RealWorld:
-    folder = real.pi.agent_folder / "extensions"
-    folder.mkdir()
-    (folder / "asking.ts").write_text(ASKING)
+    real.extension("asking.ts", ASKING)
     real.plays(by_phase({"research": [[Turn(tools=[ToolCall("choose", {})]), Turn("I see.")]]}))
     return real
 

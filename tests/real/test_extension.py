@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import stat
 import threading
@@ -84,12 +85,19 @@ def test_one_rpc_process_serves_sessions_of_different_phases(desk: Callable[...,
 
 @pytest.mark.parametrize("runner", ["../runner-1", "no-such-runner"])
 def test_without_a_runner_there_are_commands_but_no_tools(desk: Callable[..., Desk], runner: str) -> None:
+    """They act, or they say what to type in a shell."""
     at = desk()
+    at.home.path = "/usr/bin:/bin"  # without pi-marathon
     pi = at.rpc(runner)
-    pi.send(type="prompt", message="/marathon-status")
-    said = pi.next("extension_ui_request")
-    assert "no marathon is running here" in said["message"]
-    assert ("pi-marathon --task PATH" in said["message"]) == (runner != "no-such-runner")
+
+    def said(command: str) -> str:
+        pi.send(type="prompt", message=command)
+        return str(pi.next("extension_ui_request")["message"])
+
+    assert said("/marathon-status").endswith("Type in a shell: pi-marathon list")
+    assert said("/marathon-status 'my task'").endswith("Type in a shell: pi-marathon status 'my task'")
+    assert said(f"/marathon-loop {at.task}").endswith("Type in a shell: pi-marathon --task docs/tasks/my-task")
+    assert said("/marathon-pause").endswith("type in a shell: pi-marathon stop TASK")
     pi.ask(type="prompt", message="hello")
     pi.next("agent_settled")
     assert at.model.requests[0].tools == ["read", "bash", "edit", "write"]
@@ -107,6 +115,38 @@ def test_an_installed_copy_does_not_clash_with_the_runners(desk: Callable[..., D
     pi.ask(type="prompt", message="hello")
     pi.next("agent_settled")
     assert at.model.requests[0].tools.count("marathon_wait") == 1
+
+
+def test_steering_from_another_pi_goes_to_the_marathon_that_runs_or_is_named(desk: Callable[..., Desk]) -> None:
+    at = desk()
+    other, elsewhere = at.project / "docs" / "tasks" / "other", at.project.parent / "elsewhere"
+    for folder in (other, elsewhere):
+        folder.mkdir()
+        (folder / "instructions.md").write_text("# Do it\n")
+
+    def runs(name: str, task: Path, pid: int) -> None:
+        (at.home.states / f"{name}.json").write_text(json.dumps({"taskDir": str(task), "pid": pid}))
+
+    def sent(task: Path) -> list[str]:
+        return [message.text for message in Inbox(task / ".marathon" / "inbox").messages()]
+
+    pi = at.rpc("")
+
+    def said(command: str) -> str:
+        pi.send(type="prompt", message=command)
+        return str(pi.next("extension_ui_request")["message"])
+
+    runs("runner-2", elsewhere, os.getpid())
+    runs("runner-3", other, 2**22 + 1)  # beyond every process id
+    assert said("/marathon-steer use the index") == "Sent to my-task. Its next session gets it at the latest."
+    assert said("/marathon-steer elsewhere and the docs").startswith("Sent to elsewhere.")
+    assert said(f"/marathon-steer {other} not now").startswith("Sent to other.")
+    runs("runner-3", other, os.getpid())
+    assert f"several marathons are running: {at.task}, {other}. Name one" in said("/marathon-steer which one?")
+    for path in at.home.states.iterdir():
+        path.unlink()
+    assert "no marathon is running" in said("/marathon-steer anyone?")
+    assert [sent(task) for task in (at.task, elsewhere, other)] == [["use the index"], ["and the docs"], ["not now"]]
 
 
 # The end of a session in the terminal
@@ -354,7 +394,7 @@ def test_task_directories_are_completed(desk: Callable[..., Desk]) -> None:
     at.write_state(taskDir=None, phase=None)
     (at.project / "docs" / "drawings").mkdir()
     pi = at.terminal()
-    pi.command("/marathon-status", lambda: b"no marathon is running here" in pi.seen)
+    pi.command("/marathon-pause", lambda: b"no marathon is running in this pi" in pi.seen)
     pi.send(b"/marathon-loop docs/")
     pi.expect(b"tasks/")
     assert b"drawings" not in pi.seen

@@ -115,13 +115,53 @@ def test_pi_killed_in_a_session_is_followed_by_a_new_pi(real: RealWorld) -> None
     assert "signal 9" in real.records("session_ended")[0]["cause"]
 
 
-def test_a_broken_extension_of_the_users_is_named(real: RealWorld) -> None:
-    folder = real.pi.agent_folder / "extensions"
-    folder.mkdir()
-    (folder / "broken.ts").write_text('export default function () { throw new Error("broken by hand"); }\n')
-    ended = real.run("--retries", "0")
+BROKEN = 'export default function () { throw new Error("broken by hand"); }\n'
+SAME_TOOL = """
+import { Type } from "typebox";
+export default function (pi: any) {
+  pi.registerTool({
+    name: "human_feedback", label: "Ask", description: "Asks.", parameters: Type.Object({}),
+    async execute() { return { content: [], details: {} }; },
+  });
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (BROKEN, "pi cannot load the extension {}: broken by hand. Fix it or move it away"),
+        (SAME_TOOL, "{} also registers the tool human_feedback of pi-marathon. Move that file away"),
+    ],
+    ids=["broken", "our tool"],
+)
+def test_an_extension_that_keeps_pi_from_starting_is_named_before_the_first_session(
+    real: RealWorld, source: str, said: str
+) -> None:
+    path = real.extension("theirs.ts", source)
+    ended = real.run()
     assert ended.returncode == 1, ended.stdout
-    assert "broken" in real.records("gate_opened")[-1]["message"]
+    assert said.format(path) in ended.stderr
+    assert not (real.task / ".marathon").exists()
+    if source == SAME_TOOL:  # the other cure that is named
+        assert real.run("--auto-approve", "--max-iterations", "1", "--", "--no-extensions").returncode == 4
+
+
+@pytest.mark.parametrize("mode", ["tui", "stream"])
+def test_an_extension_that_breaks_later_is_a_gate_at_once(real: RealWorld, mode: str) -> None:
+    """The agent spoils the next start of pi and kills this one."""
+    path = real.extension("theirs.ts", "export default function () {}\n")
+    real.plays([Turn("I change it.", tools=[bash(f"echo '{BROKEN.strip()}' > {path}; kill -9 $PPID")])])
+    terminal = real.terminal("--mode", mode, "--retry-wait", "0.2s")
+    try:
+        terminal.resize(40, 120)
+        terminal.expect(b"[q]      Quit marathon")
+        terminal.send(b"q")
+        assert terminal.wait() == 3
+    finally:
+        terminal.close()
+    assert [record["ending"] for record in real.records("session_ended")] == ["crashed", "crashed"]
+    assert f"cannot load the extension {path}: broken by hand" in real.records("gate_opened")[-1]["message"]
 
 
 def test_missing_pi_no_login_and_old_pi_are_said_before_the_first_session(real: RealWorld) -> None:

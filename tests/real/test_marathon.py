@@ -8,11 +8,14 @@ from dataclasses import asdict
 
 import pytest
 
+from marathon.agents.pi.find import check_start, find_pi
+from marathon.cli.bare_pi import what_it_lacks
 from marathon.core.events import usage_of
 from marathon.store.events import follow
 from tests.process.driver import Pty, until
+from tests.real.desk import Terminal
 from tests.real.model_server import Turn, Work, ask, bash, by_phase, coding_agent, wait
-from tests.real.real_world import RealWorld
+from tests.real.real_world import RealWorld, quiet
 
 GATE = b"[q]      Quit marathon"
 
@@ -38,12 +41,16 @@ def test_research_gate_plan_gate_with_feedback_implement_in_chunks_done(real: Re
         terminal.close()
     prompts = real.prompts()
     assert [prompt.count("mind the tests") for prompt in prompts] == [0, 0, 1, 0, 0]
+    assert all("marathon_wait" in prompt and "human_feedback" in prompt for prompt in prompts)
+    assert not any("pi-marathon wait" in prompt or "pi-marathon ask" in prompt for prompt in prompts)
     assert real.read("work.md") == "chunk 1\nchunk 2\n"
     assert real.state() == {**real.state(), "state": "completed", "phase": "done"}
-    usage = [
-        json.loads(path.read_text())["usage"]
-        for path in sorted((real.task / ".marathon/runs/001/iterations").iterdir())
+    iterations = [
+        json.loads(path.read_text()) for path in sorted((real.task / ".marathon/runs/001/iterations").iterdir())
     ]
+    names = [real.pi.session_name(one["sessionId"]) for one in iterations]
+    assert names == [f"task · {one['phase']} · {one['iteration']}" for one in iterations]
+    usage = [one["usage"] for one in iterations]
     assert len(usage) == 5
     assert all(one["turns"] == 3 and one["toolCalls"] == 2 and one["cost"] > 0 and one["model"] for one in usage)
     status = json.loads(real.cli("status", "task", "--json").stdout)
@@ -123,6 +130,10 @@ def test_a_typed_line_steers_at_once_and_alt_enter_waits_for_the_next_session(re
         terminal.expect(b"Working")
         terminal.send(b"look at auth\r")
         terminal.expect("→ steering: look at auth".encode())
+        terminal.send(b"\x1b[200~and the cache\rand its keys\r\x1b[201~")
+        terminal.expect("› and the cache ⏎ and its keys ⏎".encode())
+        terminal.send(b"please\r")
+        terminal.expect("→ steering: and the cache and its keys please".encode())
         terminal.send(b"and later the docs\x1b\r")
         terminal.expect("→ for the next session: and later the docs".encode())
         hold.set()
@@ -137,10 +148,9 @@ def test_a_typed_line_steers_at_once_and_alt_enter_waits_for_the_next_session(re
     finally:
         hold.set()
         terminal.close()
-    assert any(
-        "look at auth" in request.last_text or "look at auth" in str(request.messages)
-        for request in real.server.requests
-    )
+    said = str([request.messages for request in real.server.requests])
+    assert "'look at auth'" in said
+    assert "'and the cache\\nand its keys\\nplease'" in said
     first, second = real.prompts()
     assert "look at auth" not in first + second
     assert "and later the docs" in second
@@ -214,15 +224,58 @@ def test_restart_with_feedback_begins_a_second_run(real: RealWorld) -> None:
     assert sum("also X" in prompt for prompt in real.prompts()) == 1
 
 
-def test_plain_pi_marathon_starts_pi_and_the_loop_command_starts_the_marathon(real: RealWorld) -> None:
+def outside_of_it_too(real: RealWorld) -> None:
+    """The model also answers what is no marathon's prompt."""
+    work = coding_agent(real.task)
+    real.plays(lambda request: work(request) if request.heading else Turn("What is the goal?"))
+
+
+def type_loop_command(terminal: Pty) -> None:
+    """As slowly as a human, who sees the completion; then one Enter."""
+    terminal.send(b"/marathon-loop tas")
+    terminal.expect(b"task")
+    terminal.send(b"k")
+    quiet(terminal)
+    terminal.send(b"\r")
+
+
+def test_plain_pi_marathon_has_the_skills_and_the_loop_command_starts_the_marathon(real: RealWorld) -> None:
+    outside_of_it_too(real)
     terminal = real.typed()
     try:
         terminal.resize(40, 120)
         terminal.expect(b"type /marathon-loop PATH to start")
-        terminal.send(b"/marathon-loop task\r")
+        terminal.send(b"/scribe a faster search\r")
+        terminal.expect(b"What is the goal?")
+        assert "your skill `scribe`" in real.server.requests[0].last_text
+        assert "The task is about: a faster search" in real.server.requests[0].last_text
+        assert all(f"<name>{skill}</name>" in str(real.server.requests[0].messages) for skill in ("scribe", "loop"))
+        type_loop_command(terminal)
         terminal.expect(b"Phase: research | Iteration: 1")
         terminal.expect(GATE)
         terminal.send(b"q")
         assert terminal.wait() == 3
     finally:
         terminal.close()
+
+
+def test_the_commands_work_in_any_pi_after_install(real: RealWorld) -> None:
+    pi, env = find_pi(real.env()), real.env()
+    assert list(what_it_lacks(check_start(pi, (), env))).count("--skill") == 3
+    assert real.cli("install").returncode == 0
+    assert not list(what_it_lacks(check_start(pi, (), env)))  # pi would warn about a second one of a name
+    terminal = Terminal(["sh", "-c", 'cd "$1" && exec "$2"', "sh", str(real.project), str(real.program)], real.env())
+    try:
+        terminal.resize(40, 120)
+        terminal.command("/marathon-status task", lambda: b"State:     new" in terminal.seen)
+        terminal.send(b"/marathon-steer task mind the cache\r")
+        terminal.expect(b"Sent to task.")
+        type_loop_command(terminal)
+        terminal.expect(b"Phase: research | Iteration: 1")
+        terminal.expect(GATE)
+        terminal.send(b"q")
+        assert terminal.wait() == 3
+        assert terminal.cooked()
+    finally:
+        terminal.close()
+    assert "mind the cache" in real.prompts()[0]

@@ -12,6 +12,7 @@ from tests.real.desk import PROMPT, Desk
 from tests.real.install import OLDEST, PiInstall, ensure_pi
 from tests.real.model_server import ToolCall, Turn, ask, bash, server_error, wait
 from tests.real.real_world import RealWorld
+from tests.real.test_failures import SAME_TOOL
 
 pytestmark = pytest.mark.slow
 
@@ -93,5 +94,15 @@ def test_a_whole_marathon(tmp_path: Path, oldest: PiInstall, mode: str) -> None:
             terminal.close()
         assert world.read("work.md") == "chunk 1\nchunk 2\n"
         assert len(world.prompts()) == 5
+    finally:
+        world.close()
+
+
+def test_an_extension_with_the_same_tool_is_named_before_the_first_session(tmp_path: Path, oldest: PiInstall) -> None:
+    world = RealWorld(tmp_path / "world", oldest)
+    try:
+        path = world.extension("theirs.ts", SAME_TOOL)
+        assert f"{path} also registers the tool human_feedback" in world.run().stderr
+        assert not (world.task / ".marathon").exists()
     finally:
         world.close()

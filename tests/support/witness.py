@@ -244,6 +244,7 @@ class _Agent:
     life: Life
     name: str = "any"
     tells_usage: bool = False
+    has_tools: bool = False
 
     def check(self) -> None:
         pass

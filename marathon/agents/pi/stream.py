@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from marathon.agents.base import TWICE, Host, Outcome, crash, failed_outcome, interruption, tell_swept
-from marathon.agents.pi.find import EXTENSION, Pi, PiAgent
+from marathon.agents.pi.find import EXTENSION, Pi, PiAgent, load_failure
 from marathon.agents.pi.reading import LATE, LOGIN, Run, used_up
 from marathon.agents.pi.typed import Typed, TypedLine, answer_to, cancelled, question_of
 from marathon.agents.reading import table_in
@@ -106,6 +106,8 @@ class _Session:
         run, exit = self._run, self.exit
         if exit is not None and not run.settled:
             said = f": {one_line(' '.join(self._last_words), 300)}" if self._last_words else ""
+            if broken := load_failure("\n".join(self._last_words)):
+                return Outcome("crashed", broken, permanent=True)
             return interruption(exit) or Outcome("crashed", f"pi failed ({crash(exit)}){said}")
         if (run.aborted or run.failure) and (spent := used_up(self._host.mail())):
             return Outcome("limit", spent, stop_reason="aborted")

@@ -10,6 +10,7 @@ from marathon.agents.base import Host, Outcome, crash, failed_outcome, interrupt
 from marathon.agents.pi.find import EXTENSION, PiAgent
 from marathon.agents.pi.reading import LATE, LOGIN, pi_failure, used_up
 from marathon.core.events import usage_of
+from marathon.errors import AgentUnavailable
 from marathon.process.start import Exit
 from marathon.store.events import follow
 
@@ -22,7 +23,15 @@ class PiTui(PiAgent):
         # The prompt goes as a private file, because every user can read command lines.
         argv = (self.pi.program, "-e", str(EXTENSION), *self.args, f"@{host.prompt}", BEGIN)
         exit = run_program(argv, host, terminal=True, over=lambda: host.meter.must_stop(late=LATE))
-        return replace(tui_outcome(exit, host.mail()), usage=usage_of(follow(host.log)))
+        outcome = replace(tui_outcome(exit, host.mail()), usage=usage_of(follow(host.log)))
+        if outcome.ending == "crashed" and exit.code == 1:
+            # What pi printed is on the terminal, where we cannot read it. An extension that keeps pi from starting
+            # says so again.
+            try:
+                self.check()
+            except AgentUnavailable as error:
+                return replace(outcome, cause=str(error), permanent=True)
+        return outcome
 
 
 def tui_outcome(exit: Exit, mail: Mapping[str, object]) -> Outcome:

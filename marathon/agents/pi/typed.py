@@ -25,10 +25,10 @@ class Typed(NamedTuple):
 
 
 class TypedLine:
-    """Collects keys into a line and shows the line so far."""
+    """Collects keys into a line and shows the line so far. A pasted text may have several lines; only Enter sends."""
 
     def __init__(self, signals: Signals, emit: Sink) -> None:
-        self.keys = Keys()
+        self.keys = Keys(pastes_apart=True)
         self.text = ""
         self._signals = signals
         self._emit = emit
@@ -62,6 +62,8 @@ class TypedLine:
                 return ""
             case "backspace":
                 return self.text[:-1]
+            case "paste":
+                return self.text + self.keys.pasted
         return self.text + key
 
     def rest(self, patience: float) -> Typed | None:
@@ -84,7 +86,7 @@ class TypedLine:
             self._emit(Notice(f"Not sent: {one_line(self.text)}", "warning"))
 
     def show(self) -> None:
-        self._emit(Typing(self.text))
+        self._emit(Typing(self.text.replace("\n", " ⏎ ").replace("\t", " ")))
 
 
 # Dialogs of pi's extensions

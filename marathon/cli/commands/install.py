@@ -30,17 +30,23 @@ def command(claude: bool, project: bool) -> None:
     for line in done:
         click.echo(f"Wrote {line}")
     hint = "In Claude Code, type /hooks to see them." if claude else "In pi, try /marathon-status or /scribe."
+    if project and not claude:
+        hint += " pi asks once whether you trust this project."
     click.echo(f"{'Installed in' if done else 'Everything is already in'} {home}. {hint}")
 
 
 def _for_pi(project: bool) -> tuple[Path, list[str]]:
     home = Path.cwd() / ".pi" if project else pi_folder()
-    files = [
+    return home, copy_all(files_for_pi(home), datetime.now(UTC))
+
+
+def files_for_pi(home: Path) -> list[tuple[Path, Path]]:
+    """Each file of ours, and where it goes in a folder of pi."""
+    return [
         (EXTENSION, home / "extensions" / EXTENSION.name),
         *files_below(bundled("skills"), home / "skills"),
         *files_below(PROMPTS, home / "prompts"),
     ]
-    return home, copy_all(files, datetime.now(UTC))
 
 
 def _for_claude(project: bool) -> tuple[Path, list[str]]:

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
@@ -21,8 +21,9 @@ from click.shell_completion import get_completion_class
 
 from marathon import __version__
 from marathon._bundled import bundled
-from marathon.agents.pi.find import EXTENSION, INSTALL, Pi, check_login, find_pi
+from marathon.agents.pi.find import INSTALL, Pi, check_start, find_pi
 from marathon.agents.table import AGENTS
+from marathon.cli.commands.install import files_for_pi
 from marathon.cli.find import project_root
 from marathon.core.courses.workflow import Phase, Workflow
 from marathon.errors import MarathonError, WrongUsage
@@ -128,6 +129,7 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
             click.echo(f"{SIGNS[finding.level]} {finding.name}: {finding.found}")
             if finding.cure:
                 click.echo(f"   → {finding.cure}")
+        click.echo(_next_step(findings))
     ctx.exit(1 if any(finding.level == "bad" for finding in findings) else 0)
 
 
@@ -158,6 +160,12 @@ def _findings() -> Iterator[Finding]:
     missing = [name for name in ("skills", "task-template") if not bundled(name).is_dir()]
     found = f"missing: {', '.join(missing)}" if missing else "skills, task-template"
     yield _judged("shipped files", not missing, found, "Install pi-marathon again.", needed=True)
+
+
+def _refused(name: str, error: MarathonError) -> Finding:
+    """The sentence that says what is wrong, and the rest, which says what to do."""
+    found, _, cure = str(error).partition(". ")
+    return Finding(name, "note", found, cure)
 
 
 def _judged(name: str, good: bool, found: str, cure: str, *, needed: bool = False) -> Finding:
@@ -192,16 +200,20 @@ def _pi_findings() -> list[Finding]:
     try:
         pi = find_pi(os.environ)
     except MarathonError as error:
-        return [_node(), Finding("pi", "note", str(error), INSTALL)]
+        return [_node(), _refused("pi", error)]
     version = ".".join(map(str, pi.version))
     settles = "" if pi.settles else " (before 0.80.4: sessions end a little earlier than they should)"
     found = Finding("pi", "good", f"{version} ({pi.program}){settles}", "" if pi.settles else INSTALL)
-    folder = pi_folder()
-    return [
-        *(_node(), found, _login(pi)),
-        _installed("pi's extension", EXTENSION, folder / "extensions" / EXTENSION.name),
-        _installed("pi's skills", bundled("skills/loop/SKILL.md"), folder / "skills" / "loop" / "SKILL.md"),
-    ]
+    return [found, _start(pi), _installed(pi_folder())]
+
+
+def _next_step(findings: Sequence[Finding]) -> str:
+    levels = {finding.name: finding.level for finding in findings}
+    if "bad" in levels.values():
+        return f"Fix what is marked {SIGNS['bad']}, then type again: pi-marathon doctor"
+    if levels.get("pi") == levels.get("pi's start") == "good":
+        return "Ready. Make a task: pi-marathon new"
+    return "pi cannot work yet. A marathon without it: pi-marathon demo"
 
 
 def _node() -> Finding:
@@ -217,18 +229,21 @@ def _node() -> Finding:
     return _judged("node", recent, f"{version.strip()} ({node})", NODE)
 
 
-def _login(pi: Pi) -> Finding:
+def _start(pi: Pi) -> Finding:
     try:
-        check_login(pi, (), os.environ)
+        check_start(pi, (), os.environ)
     except MarathonError as error:
-        return Finding("pi's login", "note", str(error), f"{pi.program}, then /login")
-    return Finding("pi's login", "good", "a model can be used")
+        return _refused("pi's start", error)
+    return Finding("pi's start", "good", "it loads your extensions, and a model can be used")
 
 
-def _installed(name: str, ours: Path, theirs: Path) -> Finding:
-    install = "pi-marathon install"
-    if not theirs.is_file():
-        return Finding(name, "note", "not installed (--task brings what it needs)", f"For every pi session: {install}")
-    if theirs.read_bytes() != ours.read_bytes():
-        return Finding(name, "note", f"{theirs} is another version", install)
-    return Finding(name, "good", str(theirs))
+def _installed(folder: Path) -> Finding:
+    """What `pi-marathon install` copied, beside what it would copy now."""
+    name, files = "pi's commands and skills", files_for_pi(folder)
+    there = [(ours, theirs) for ours, theirs in files if theirs.is_file()]
+    if not there:
+        cure = "For /marathon-… and /scribe in every pi: pi-marathon install"
+        return Finding(name, "note", "not installed (a marathon brings what it needs)", cure)
+    if len(there) < len(files) or any(ours.read_bytes() != theirs.read_bytes() for ours, theirs in there):
+        return Finding(name, "note", f"{folder} has another version", "pi-marathon install")
+    return Finding(name, "good", f"installed in {folder}")

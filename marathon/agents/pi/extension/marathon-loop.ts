@@ -4,6 +4,7 @@
  * The runner and this extension share one JSON file, <states>/<MARATHON_RUNNER_ID>.json. While pi lives, only this
  * extension writes it. Only types are imported from pi, so the extension loads in every pi since 0.74.
  */
+import { execFile, spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import * as fs from "node:fs";
 import { homedir } from "node:os";
@@ -25,6 +26,9 @@ const LONGEST_TEXT = 64 * 1024;
 const NOTHING_USED = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, cost: 0, turns: 0, toolCalls: 0 };
 const TOOL_GRACE = 10; // seconds that a tool call may go on when the time is over
 const LONGEST_TICK = 2; // seconds; a longer pause between two ticks means that pi was suspended
+const WELCOME = "marathon: /scribe writes a task with you; type /marathon-loop PATH to start";
+const PROGRAM = "pi-marathon";
+const NOT_FOUND = `${PROGRAM} is not on the PATH of this pi.`;
 const CONTINUES = "The marathon continues when this exchange is over";
 
 export default function (pi: ExtensionAPI): void {
@@ -33,8 +37,9 @@ export default function (pi: ExtensionAPI): void {
   const marathon = new Marathon(pi, state);
   marathon.registerCommands();
   if (!state) return;
-  // Without a task there is no marathon yet, so the agent gets no tools for one.
-  if (state.read()?.taskDir) registerTools(pi, state);
+  // Without a task there is no marathon yet, so the agent gets no tools for one. Before the first session the runner
+  // starts pi to check whether another extension registers the same tools.
+  if (process.env.MARATHON_CHECK || state.read()?.taskDir) registerTools(pi, state);
   marathon.listen();
 }
 
@@ -70,10 +75,29 @@ class RunnerState {
   }
 }
 
+function statesFolder(): string {
+  return process.env.PI_MARATHON_STATES || path.join(homedir(), ".pi", "marathon-states");
+}
+
 function runnerState(): RunnerState | undefined {
   const id = process.env.MARATHON_RUNNER_ID ?? "";
-  const folder = process.env.PI_MARATHON_STATES || path.join(homedir(), ".pi", "marathon-states");
-  return RUNNER_ID.test(id) ? new RunnerState(id, path.join(folder, `${id}.json`)) : undefined;
+  return RUNNER_ID.test(id) ? new RunnerState(id, path.join(statesFolder(), `${id}.json`)) : undefined;
+}
+
+/** The task directories of all marathons that run on this machine now. */
+function runningTasks(): string[] {
+  const files = entriesOf(statesFolder()).filter((entry) => entry.name.endsWith(".json"));
+  const states = files.map((entry) => new RunnerState("", path.join(statesFolder(), entry.name)).read());
+  const alive = states.filter((state) => typeof state?.taskDir === "string" && isAlive(state.pid));
+  return alive.map((state) => state?.taskDir).filter(isTask);
+}
+
+function isAlive(pid: unknown): boolean {
+  try {
+    return typeof pid === "number" && pid > 0 && process.kill(pid, 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
 }
 
 function writeWhole(file: string, text: string): void {
@@ -110,10 +134,14 @@ function entriesOf(folder: string): fs.Dirent[] {
 
 const isTask = (folder: string) => fs.existsSync(path.join(folder, "instructions.md"));
 
-function typedFolder(typed: string, cwd: string): string {
+function typedPath(typed: string): string {
   const bare = typed.trim().replace(/^(["'])(.*)\1$/, "$2");
-  return path.resolve(cwd, bare.replace(/^~(?=$|\/)/, homedir()));
+  return bare.replace(/^~(?=$|\/)/, homedir());
 }
+
+const typedFolder = (typed: string, cwd: string) => path.resolve(cwd, typedPath(typed));
+
+const isBelow = (folder: string, parent: string) => folder.startsWith(`${parent}${path.sep}`);
 
 function subfolders(folder: string): string[] {
   const folders = entriesOf(folder).filter((entry) => entry.isDirectory() && entry.name !== "node_modules");
@@ -132,13 +160,60 @@ function completeFolder(prefix: string, cwd: string): ReturnType<Complete> {
   const parent = typed.slice(0, typed.lastIndexOf("/") + 1);
   const folder = typedFolder(parent || ".", cwd);
   const budget = { left: 2000 };
+  // Enter would take the completion instead of sending the command.
+  if (isTask(typedFolder(prefix, cwd))) return null;
   const found = subfolders(folder)
     .filter((name) => name.startsWith(typed.slice(parent.length)) && leadsToTask(path.join(folder, name), 3, budget))
     .map((name) => (isTask(path.join(folder, name)) ? name : `${name}/`));
   return found.length > 0 ? found.map((label) => ({ value: parent + label, label })) : null;
 }
 
+/** Which task a message is for: the one that its first word names, else the only one that runs. */
+function addressed(args: string, cwd: string): [taskDir: string, text: string] {
+  const [, word, rest] = /^(\S*)\s*(.*)$/s.exec(args.trim()) as string[];
+  if (word && isTask(typedFolder(word, cwd))) return [typedFolder(word, cwd), rest];
+  const running = runningTasks();
+  const named = running.filter((task) => path.basename(task) === word);
+  const here = running.filter((task) => isBelow(task, cwd));
+  const [only, ...others] = [named, here, running].find((tasks) => tasks.length > 0) ?? [];
+  if (!only) throw new Error("no marathon is running. Name the task: /marathon-steer PATH MESSAGE");
+  if (others.length === 0) return [only, named.length > 0 ? rest : args.trim()];
+  const all = [only, ...others].sort().join(", ");
+  throw new Error(`several marathons are running: ${all}. Name one: /marathon-steer PATH MESSAGE`);
+}
+
+// The program, for a pi that was not started by it
+
+/** What the program says about a task, or about all tasks of this project. */
+function toldByProgram(args: string, cwd: string): Promise<string> {
+  const words = args.trim() ? ["status", typedPath(args)] : ["list"];
+  return new Promise((resolve, reject) => {
+    execFile(PROGRAM, words, { cwd, timeout: 30_000 }, (error, stdout, stderr) => {
+      const { code } = (error ?? {}) as NodeJS.ErrnoException;
+      if (code === "ENOENT") reject(new Error(`${NOT_FOUND} ${inShell(words)}`));
+      else if (error) reject(new Error(stderr.trim().replace(`${PROGRAM}: `, "") || because(error)));
+      else resolve(stdout.trim().replace(CONTROL, ""));
+    });
+  });
+}
+
+/** Start a marathon in this terminal when pi has left it. */
+function startAfterPi(folder: string, ctx: ExtensionContext): void {
+  const cwd = ctx.cwd; // ctx is gone by then
+  const task = isBelow(folder, cwd) ? path.relative(cwd, folder) : folder;
+  const words = ["--task", task];
+  if (!inTerminal(ctx)) throw new Error(`this pi has no terminal to give away. ${inShell(words)}`);
+  if (spawnSync(PROGRAM, ["--version"]).status !== 0) throw new Error(`${NOT_FOUND} ${inShell(words)}`);
+  process.once("exit", () => {
+    const ended = spawnSync(PROGRAM, words, { cwd, stdio: "inherit" });
+    process.exitCode = ended.status ?? 1;
+  });
+}
+
 // Words
+
+const inShell = (words: string[]) => `Type in a shell: ${[PROGRAM, ...words.map(quoted)].join(" ")}`;
+const quoted = (word: string) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
 function because(error: unknown): string {
   return (error instanceof Error ? error.message : String(error)).replace(CONTROL, "");
@@ -234,6 +309,7 @@ class Marathon {
   private escaped = false;
   private ended = false;
   private complained = false;
+  private leaving = false;
   private drawn = "";
   private cwd = process.cwd();
   private ticker: NodeJS.Timeout | undefined;
@@ -244,13 +320,10 @@ class Marathon {
   registerCommands(): void {
     const complete: Complete = (prefix) => completeFolder(prefix, this.cwd);
     this.command("marathon-loop", "Start a marathon on a task", (args, ctx) => this.start(args, ctx), complete);
-    this.command("marathon-status", "Show where the marathon stands", (_args, ctx) => ctx.ui.notify(this.report(), "info"));
-    this.command("marathon-steer", "Send guidance to the marathon's next session", (args, ctx) => {
-      const taskDir = this.taskDir();
-      if (!args.trim()) throw new Error("give a message: /marathon-steer MESSAGE");
-      putInInbox(taskDir, { kind: "steer", text: args.trim() });
-      ctx.ui.notify("Sent. The next session gets it. To tell this session, just type your message.", "info");
+    this.command("marathon-status", "Show where the marathon stands", async (args, ctx) => {
+      ctx.ui.notify(this.facts.taskDir ? this.report() : await toldByProgram(args, ctx.cwd), "info");
     });
+    this.command("marathon-steer", "Send guidance to a marathon's next session", (args, ctx) => this.steer(args, ctx));
     this.command("marathon-pause", "Pause the marathon after this session", (_args, ctx) => {
       putInInbox(this.taskDir(), { kind: "stop", to: this.state?.id });
       ctx.ui.notify("The marathon pauses after this session.", "info");
@@ -311,11 +384,12 @@ class Marathon {
     this.limit = undefined;
     this.aborted = false;
     if (taskDir) {
+      this.name(ctx);
       this.ticker = setInterval(() => this.guarded(ctx, () => this.tick(ctx)), 1000);
       this.ticker.unref();
     }
     if (!inTerminal(ctx)) return;
-    ctx.ui.setStatus("marathon", taskDir ? "marathon: running" : "marathon: type /marathon-loop PATH to start");
+    ctx.ui.setStatus("marathon", taskDir ? "marathon: running" : WELCOME);
     if (!taskDir) return;
     ctx.ui.onTerminalInput?.((data) => void (this.escaped ||= ESCAPE_KEY.test(data)));
     this.draw(ctx);
@@ -360,6 +434,14 @@ class Marathon {
     this.log(ctx, "notice", { text, level: "warning" });
     ctx.ui.notify(text, "warning");
     this.state?.update({ warned: [...(this.state.read()?.warned ?? []), budget.field] });
+  }
+
+  /** So that the human finds this session in `pi -r`, and the runner can name it in the records of the task. */
+  private name(ctx: ExtensionContext): void {
+    const { taskDir, phase, iteration, run } = this.facts;
+    const again = run > 1 ? ` (run ${run})` : "";
+    this.pi.setSessionName(`${path.basename(taskDir)} · ${phase} · ${iteration}${again}`.replace(CONTROL, ""));
+    this.state?.update({ sessionId: ctx.sessionManager.getSessionId() });
   }
 
   private hear(message: Fields, ctx: ExtensionContext): void {
@@ -464,33 +546,42 @@ class Marathon {
     return lines.join("\n").replace(CONTROL, "");
   }
 
-  private taskDir(): string {
-    if (typeof this.facts.taskDir === "string") return this.facts.taskDir;
-    throw new Error(`no marathon is running here. ${this.howToStart()}`);
+  private steer(args: string, ctx: ExtensionContext): void {
+    const [taskDir, text] = this.facts.taskDir ? [this.facts.taskDir, args.trim()] : addressed(args, ctx.cwd);
+    if (!text) throw new Error("give a message: /marathon-steer MESSAGE");
+    putInInbox(taskDir, { kind: "steer", text });
+    const here = "Sent. The next session gets it. To tell this session, just type your message.";
+    const there = `Sent to ${path.basename(taskDir)}. Its next session gets it at the latest.`.replace(CONTROL, "");
+    ctx.ui.notify(this.facts.taskDir ? here : there, "info");
   }
 
-  private howToStart(): string {
-    return this.state ? "Start one: /marathon-loop PATH" : "Leave pi and start one: pi-marathon --task PATH";
+  private taskDir(): string {
+    if (typeof this.facts.taskDir === "string") return this.facts.taskDir;
+    throw new Error(`no marathon is running in this pi. For another one, type in a shell: ${PROGRAM} stop TASK`);
   }
 
   private start(args: string, ctx: ExtensionCommandContext): void {
     if (this.facts.taskDir) throw new Error(`a marathon is already running here: ${this.facts.taskDir}`);
-    if (!this.state || !args.trim()) throw new Error(this.howToStart());
+    if (!args.trim()) throw new Error("give the task: /marathon-loop PATH. No task yet? Make one with /scribe");
     const folder = typedFolder(args, ctx.cwd);
-    if (!isTask(folder)) throw new Error(`${folder} has no instructions.md. Make a task with /skill:scribe`);
-    this.state.update({ taskDir: folder });
+    if (!isTask(folder)) throw new Error(`${folder} has no instructions.md. Make a task with /scribe`);
+    if (this.leaving) throw new Error("a marathon starts as soon as the agent has stopped");
+    if (this.state?.read()) this.state.update({ taskDir: folder });
+    else startAfterPi(folder, ctx);
+    this.leaving = true;
+    if (!ctx.isIdle()) ctx.ui.notify("The marathon starts when the agent has stopped. Esc stops it now.", "info");
     ctx.shutdown();
   }
 
   private command(
     name: string,
     description: string,
-    act: (args: string, ctx: ExtensionCommandContext) => void,
+    act: (args: string, ctx: ExtensionCommandContext) => void | Promise<void>,
     getArgumentCompletions?: Complete,
   ): void {
     const handler = async (args: string, ctx: ExtensionCommandContext) => {
       try {
-        act(args, ctx);
+        await act(args, ctx);
         // This command was the text that kept the session open.
         if (this.held === "typing") this.settle(ctx);
       } catch (error) {
