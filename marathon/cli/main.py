@@ -29,6 +29,7 @@ COMMANDS = {
     "answer": ("gate", "Answer the agent's question."),
     "cancel": ("gate", "End a run for good (asks first)."),
     "check": ("check", "Run the checks of a task."),
+    "loop": ("loop", "Measured loops: keep what improves a number."),
     "stop": ("gate", "Ask the running marathon to stop after this session."),
     "wait": ("agent", "For agents: ask for a pause before the next session."),
     "ask": ("agent", "For agents: ask the human a question."),
