@@ -28,7 +28,7 @@ _CHECK = re.compile(r"(?P<name>.*?)=(?P<verdict>pass|fail)(?::(?P<about>.*))?", 
 # Numbers may follow one --value, also negative ones, which look like options.
 _NUMBERS = {"ignore_unknown_options": True}
 VALUES = click.option("--value", "values", type=float, multiple=True, metavar="X…", help="What verify printed.")
-MORE = click.argument("more", nargs=-1, type=float, metavar="")
+MORE = click.argument("more", nargs=-1, type=float, metavar="[X]...")
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 LANE = click.argument("target", metavar="LANE")
 ANY = click.argument("target", metavar="[LANE[/RUN]]", default="")
@@ -426,6 +426,8 @@ def _check(text: str, state: LaneState) -> Check:
 
 def _tell_row(state: LaneState, row: Row, as_json: bool) -> None:
     lines = [show.row_line(row, state).strip()]
+    if row.acceptance_reason:
+        lines.append(f"{row.acceptance_reason.capitalize()}.")
     if row.escalation_type:
         lines.append(_ESCALATIONS[row.escalation_type])
     if state.status == "running":

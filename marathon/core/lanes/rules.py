@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import takewhile
 from statistics import median
+from typing import Any
 
 from marathon.core.lanes.model import PINNED, ActiveIteration, Check, Escalation, LaneState, Recommended, Row, state_of
 from marathon.core.lanes.numbers import better, improved, number, reached
@@ -25,53 +26,54 @@ _COUNTERS = {"keep": "keeps", "revert": "reverts", "log": "logs", "crash": "cras
 
 def applied(state: LaneState, row: Row) -> LaneState:
     """The lane after a row. A row of an unknown action only counts as an iteration."""
-    state = _counted(state, row)
+    changes = _counted(state, row)
     if row.action == "baseline" and row.metric is not None:
-        state = _set_up(state, row).with_(baseline=row.metric, current_metric=row.metric, best_metric=row.metric)
+        changes |= _set_up(state, row) | dict.fromkeys(("baseline", "current_metric", "best_metric"), row.metric)
     elif row.action == "resumed":
-        state = _set_up(state, row).with_(consecutive_failures=0, pivot_count=0)
+        changes |= _set_up(state, row) | {"consecutive_failures": 0, "pivot_count": 0}
     elif row.action == "drift" and row.metric is not None:
-        state = state.with_(current_metric=row.metric)
+        changes["current_metric"] = row.metric
     elif row.action == "keep":
-        state = _moved(state, row).with_(consecutive_failures=0)
+        changes |= _moved(state, row) | {"consecutive_failures": 0}
     elif row.action == "log":
-        state = _moved(state, row)
+        changes |= _moved(state, row)
     elif row.action == "revert":
         pivot = row.escalation_type == "pivot"
-        state = state.with_(
-            consecutive_failures=0 if pivot else state.consecutive_failures + 1, pivot_count=state.pivot_count + pivot
-        )
-    status = _status_after(state, row)
-    over = status != "running" and state.status == "running"
-    return state.with_(status=status, finished_at=row.timestamp if over else state.finished_at)
+        changes["consecutive_failures"] = 0 if pivot else state.consecutive_failures + 1
+        changes["pivot_count"] = state.pivot_count + pivot
+    after = state.with_(**changes)
+    status = _status_after(after, row)
+    if status == state.status:
+        return after
+    return after.with_(status=status, finished_at=state.finished_at if status == "running" else row.timestamp)
 
 
-def _counted(state: LaneState, row: Row) -> LaneState:
+def _counted(state: LaneState, row: Row) -> dict[str, Any]:
     active = state.active_iteration
-    state = state.with_(
-        iteration=row.iteration, active_iteration=active if active and active.iteration > row.iteration else None
-    )
-    if row.is_mark:
-        return state
-    counter = _COUNTERS.get(row.action)
-    counts = {counter: getattr(state, counter) + 1} if counter else {}
-    return state.with_(last_action=row.action, last_action_at=row.timestamp, **counts)
+    changes: dict[str, Any] = {"iteration": row.iteration}
+    if active and active.iteration <= row.iteration:
+        changes["active_iteration"] = None
+    if not row.is_mark:
+        changes |= {"last_action": row.action, "last_action_at": row.timestamp}
+        if counter := _COUNTERS.get(row.action):
+            changes[counter] = getattr(state, counter) + 1
+    return changes
 
 
-def _moved(state: LaneState, row: Row) -> LaneState:
+def _moved(state: LaneState, row: Row) -> dict[str, Any]:
     """Keep and log move the metric. The best one moves only with a row whose checks passed."""
     if row.metric is None:
-        return state
+        return {}
     best = state.best_metric
     if row.acceptance_passed is not False:
         best = row.metric if best is None else better(best, row.metric, state.metric_direction)
-    return state.with_(current_metric=row.metric, best_metric=best)
+    return {"current_metric": row.metric, "best_metric": best}
 
 
-def _set_up(state: LaneState, row: Row) -> LaneState:
+def _set_up(state: LaneState, row: Row) -> dict[str, Any]:
     """The settings as the row has them. The file's names become ours."""
     known = state_of({**(row.setup or {}), "lane": state.lane, "runTag": state.run_tag})
-    return state.with_(**{name: getattr(known, name) for name in PINNED & known.model_fields_set})
+    return {name: getattr(known, name) for name in PINNED & known.model_fields_set}
 
 
 def _status_after(state: LaneState, row: Row) -> str:

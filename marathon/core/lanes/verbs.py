@@ -60,7 +60,7 @@ def _with_baseline(
         )
     state = state.with_(measured_by=state.measured_by or "agent", active_iteration=None)
     row = Row(
-        iteration=0,
+        iteration=state.iteration,
         timestamp=now,
         action="baseline",
         metric=median(values),
