@@ -74,8 +74,8 @@ def _reading(count: int) -> Row:
             escalation_type="pivot" if number == 5 else None,
         )
         lines.append(row.to_line())
-    started = time.perf_counter()
+    started = time.process_time()
     found = rebuilt(state, [model.parse_row(line) for line in lines])
-    took = time.perf_counter() - started
+    took = time.process_time() - started
     assert found.iteration == count
-    return Row("a loop rebuilt from its rows", took, "s", 1, f"{count} rows, parsed and replayed")
+    return Row("a loop rebuilt from its rows", took, "s", 1, f"{count} rows, parsed and replayed; processor time")
