@@ -125,6 +125,7 @@ REFUSED = [
     (("start", "x", "--lane", "../up"), "name of a lane"),
     (("start", "x", "--lane", "perf", "--run", "r1"), "exists already"),
     (("start", " "), "goal is empty"),
+    (("start", "x", "--metric-regex", "("), "regular expression"),
     (("start", "x", "--measured-by", "agent", "--protect", "bench.py"), "--protect"),
     (("measure", "perf", "--value", "1", "--check", "guard"), "NAME=pass"),
     (("resume",), "Name one exactly"),

@@ -17,6 +17,7 @@ import click
 from marathon.core.lanes import names, verbs
 from marathon.core.lanes.model import Acceptance, Check, Direction, LaneState, Measurer, Mode, Refused, Row
 from marathon.core.lanes.numbers import number
+from marathon.core.lanes.reading import regex_mistake
 from marathon.core.lanes.rules import end_of, reanchors
 from marathon.core.text import clean, utc
 from marathon.errors import MarathonError
@@ -113,6 +114,8 @@ def _new_state(goal: str, lane: str, tag: str, now: str, options: dict[str, Any]
     if only_runner and options["measured_by"] == "agent":
         option = _ONLY_RUNNER[only_runner[0]]
         raise Refused(f"{option} needs a loop that the runner measures.", f"Leave out {option} or --measured-by agent.")
+    if options["metric_regex"] and (mistake := regex_mistake(options["metric_regex"])):
+        raise Refused(f"--metric-regex: {mistake}.", r"Write it like: --metric-regex 'time: ([0-9.]+)'")
     state = LaneState(
         lane=lane,
         run_tag=tag,
