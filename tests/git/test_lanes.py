@@ -85,7 +85,8 @@ LEFT_BEHIND = {
     "a mode": "chmod +x code.py",
     "a link": "rm code.py; ln -s /etc/passwd code.py",
     "a hook": """d=$(git rev-parse --git-common-dir)/hooks; mkdir -p "$d"
-        printf '#!/bin/sh\\nexit 1\\n' > "$d/post-checkout"; chmod +x "$d/post-checkout"; cp "$d/post-checkout" "$d/pre-commit" """,
+        printf '#!/bin/sh\\nexit 1\\n' > "$d/post-checkout"; chmod +x "$d/post-checkout"
+        cp "$d/post-checkout" "$d/pre-commit" """,
     "nothing": "true",
 }
 
