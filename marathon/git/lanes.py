@@ -1,6 +1,6 @@
 """Keep and revert for measured loops: a worktree per lane, one commit per kept iteration, and trees compared by hash.
 
-Nothing here asks what an agent did in between. A revert puts the branch, the index and the files back, and proves it.
+To keep is to restore a new commit, to revert is to restore the one before. Nothing here asks what an agent did.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from marathon.errors import MarathonError, WrongUsage
 _PATIENCE = 120.0
 # Whatever the repository's configuration says, no hook runs and no watcher is started.
 _QUIET = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0")
+_LOCKS, _REBASES = ("index.lock", "HEAD.lock"), ("rebase-merge", "rebase-apply")
 _NAME, _EMAIL = "pi-marathon", "pi-marathon@localhost"
 
 
@@ -57,23 +58,31 @@ class LaneTree:
             self._git("add", "-A", "--", ":/", env=index)
             return self._git("write-tree", env=index)
 
-    def keep(self, before: Snapshot, measured: str, message: str) -> str:
-        """Commit exactly the tree that was measured, on top of the commit before. What the agent committed is in it."""
-        now = self.tree()
-        if now != measured:
-            raise GitFailed(f"{self.folder} changed after it was measured. Nothing was kept.")
-        commit = self._git("commit-tree", now, "-p", before.commit, env=self._identity(), stdin=message)
-        self._point_at(commit)
-        return commit
+    def commit(self, before: Snapshot, tree: str, message: str) -> Snapshot:
+        """A commit of this tree on top of the one before. What the agent committed in between is in the tree.
 
-    def revert(self, before: Snapshot, *, ignored_too: bool = False) -> None:
-        """Put everything back as it was, and prove it by the hash of the tree."""
-        self._point_at(before.commit)
-        # Twice -f: an agent may have cloned a repository into the tree. First the .gitignore is the old one again.
+        The branch does not move yet. So a row can name the commit first, and `restore` follows from the row.
+        """
+        commit = self._git("commit-tree", tree, "-p", before.commit, env=self._identity(), stdin=message)
+        return Snapshot(commit, tree)
+
+    def restore(self, snapshot: Snapshot, *, ignored_too: bool = False) -> None:
+        """Put branch, index and files to a snapshot, and prove it by the hash of the tree."""
+        self._point_at(snapshot.commit)
+        # Twice -f: an agent may have cloned a repository into the tree. The .gitignore is the snapshot's again by now.
         self._git("clean", "-ffdq", *(["-x"] if ignored_too else []), "--", ":/")
         found = self.snapshot()
-        if found != before:
-            raise NotRestored(f"{self.folder} is not as it was before the iteration: {found.tree}, not {before.tree}.")
+        if found != snapshot:
+            raise NotRestored(f"{self.folder} could not be put back: its tree is {found.tree}, not {snapshot.tree}.")
+
+    def put(self, tree: str) -> None:
+        """Lay a tree out to be measured, while the branch stays. What a measurement left behind goes."""
+        self._git("add", "-A", "--", ":/")  # so that git knows every file that the next line has to take away
+        self._git("read-tree", "--reset", "-u", tree)
+
+    def at(self, commit: str) -> Snapshot:
+        """The snapshot that a commit is."""
+        return Snapshot(commit, self._git("rev-parse", f"{commit}^{{tree}}"))
 
     def changes(self, before: Snapshot, after: str) -> str:
         """The diff of an iteration, between two trees."""
@@ -85,10 +94,11 @@ class LaneTree:
 
     def _point_at(self, commit: str) -> None:
         """The lane's branch, checked out, at this commit, whatever an agent left: another branch, a merge, a lock."""
-        for name in ("index.lock", "HEAD.lock"):
-            lock = Path(self.folder, self._git("rev-parse", "--git-path", name))
+        names = [part for name in (*_LOCKS, *_REBASES) for part in ("--git-path", name)]
+        paths = [Path(self.folder, path) for path in self._git("rev-parse", *names).splitlines()]
+        for lock in paths[: len(_LOCKS)]:
             lock.unlink(missing_ok=True)  # no agent lives, so its owner is gone
-        with contextlib.suppress(GitFailed):
+        if any(path.exists() for path in paths[len(_LOCKS) :]):
             self._git("rebase", "--quit")
         self._git("symbolic-ref", "HEAD", f"refs/heads/{self.branch}")
         self._git("reset", "--hard", "-q", commit)

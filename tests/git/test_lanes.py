@@ -95,7 +95,7 @@ LEFT_BEHIND = {
 def test_a_revert_restores_the_tree_of_before(lane: LaneTree, script: str) -> None:
     before = lane.snapshot()
     _sh(lane.folder, script)
-    lane.revert(before)
+    lane.restore(before)
     assert lane.snapshot() == before
     assert git(lane.folder, "symbolic-ref", "HEAD") == "refs/heads/multiloop/perf/r1"
     assert git(lane.folder, "status", "--porcelain") == ""
@@ -107,22 +107,30 @@ def test_a_keep_is_one_commit_of_the_measured_tree(lane: LaneTree, script: str) 
     before = lane.snapshot()
     _sh(lane.folder, script)
     measured = lane.tree()
-    commit = lane.keep(before, measured, "Keep iteration 1\n\nmetric 80 against 100\n")
-    after = lane.snapshot()
-    assert (after.commit, after.tree) == (commit, measured)
-    assert git(lane.folder, "rev-parse", f"{commit}^", f"{commit}^{{tree}}").split() == [before.commit, measured]
+    kept = lane.commit(before, measured, "Keep iteration 1\n\nmetric 80 against 100\n")
+    (lane.folder / "left by verify").write_text("x")
+    lane.restore(kept)
+    assert lane.snapshot() == kept == lane.at(kept.commit)
+    assert kept.tree == measured
+    assert git(lane.folder, "rev-parse", f"{kept.commit}^") == before.commit
     assert git(lane.folder, "log", "-1", "--format=%B").startswith("Keep iteration 1\n\nmetric 80")
     assert git(lane.folder, "status", "--porcelain") == ""
-    lane.revert(after)
+    assert not (lane.folder / "left by verify").exists()
 
 
-def test_what_changed_after_it_was_measured_is_not_kept(lane: LaneTree) -> None:
+def test_trees_are_laid_out_in_turn_and_the_branch_stays(lane: LaneTree) -> None:
     before = lane.snapshot()
-    measured = lane.tree()
-    (lane.folder / "code.py").write_text("later\n")
-    with pytest.raises(GitFailed, match="changed after it was measured"):
-        lane.keep(before, measured, "no")
+    _sh(lane.folder, "printf 'fast\\n' > code.py; printf n > new; rm -r sub; git add code.py")
+    candidate = lane.tree()
+    for _ in range(2):
+        lane.put(before.tree)
+        assert ((lane.folder / "code.py").read_text(), (lane.folder / "new").exists()) == ("slow\n", False)
+        (lane.folder / "left by verify").write_text("x")
+        lane.put(candidate)
+        assert ((lane.folder / "code.py").read_text(), (lane.folder / "sub").exists()) == ("fast\n", False)
+        assert not (lane.folder / "left by verify").exists()
     assert git(lane.folder, "rev-parse", "HEAD") == before.commit
+    lane.restore(before)
 
 
 def test_the_user_s_tree_index_and_branch_stay_as_they_are_byte_for_byte(project: Path) -> None:
@@ -131,9 +139,9 @@ def test_the_user_s_tree_index_and_branch_stay_as_they_are_byte_for_byte(project
     for _ in range(2):
         start = lane.snapshot()
         _sh(lane.folder, LEFT_BEHIND["another branch"].replace("elsewhere", f"b{os.urandom(3).hex()}"))
-        lane.revert(start)
+        lane.restore(start)
     _sh(lane.folder, "printf fast > code.py")
-    lane.keep(start, lane.tree(), "kept")
+    lane.restore(lane.commit(start, lane.tree(), "kept"))
     lane.remove()
     assert _bytes_of(project) == before
     assert git(project, "status", "--porcelain", "--ignored") == index
@@ -148,7 +156,7 @@ def test_in_place_needs_a_clean_tree(project: Path) -> None:
     here = in_place(project)
     before = here.snapshot()
     _sh(project, "printf worse > code.py; printf x > untracked")
-    here.revert(before)
+    here.restore(before)
     assert (project / "run.log").read_text() == "mine, ignored\n", "what git ignores is left alone"
     assert in_place(project).branch == "main"
     _sh(project, "git checkout -q --detach")
@@ -159,9 +167,9 @@ def test_in_place_needs_a_clean_tree(project: Path) -> None:
 def test_ignored_output_goes_only_when_it_is_asked_for(lane: LaneTree) -> None:
     before = lane.snapshot()
     (lane.folder / "build.log").write_text("made by the candidate")
-    lane.revert(before)
+    lane.restore(before)
     assert (lane.folder / "build.log").exists()
-    lane.revert(before, ignored_too=True)
+    lane.restore(before, ignored_too=True)
     assert not (lane.folder / "build.log").exists()
 
 

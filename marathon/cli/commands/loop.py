@@ -114,6 +114,12 @@ def _new_state(goal: str, lane: str, tag: str, now: str, options: dict[str, Any]
     if only_runner and options["measured_by"] == "agent":
         option = _ONLY_RUNNER[only_runner[0]]
         raise Refused(f"{option} needs a loop that the runner measures.", f"Leave out {option} or --measured-by agent.")
+    measurer: Measurer | None = options["measured_by"] or ("runner" if only_runner else None)
+    if measurer == "runner":
+        if not options["verify_command"]:
+            raise Refused("The runner needs a command that prints the number.", "Name it: --verify CMD")
+        if options["prompt_verifier"]:
+            raise Refused("The runner cannot judge a --prompt-verifier.", "Write it as a --guard, or leave it out.")
     if options["metric_regex"] and (mistake := regex_mistake(options["metric_regex"])):
         raise Refused(f"--metric-regex: {mistake}.", r"Write it like: --metric-regex 'time: ([0-9.]+)'")
     state = LaneState(
@@ -134,7 +140,7 @@ def _new_state(goal: str, lane: str, tag: str, now: str, options: dict[str, Any]
         max_iterations=options["max_iterations"],
         protected_paths=list(options["protect"]) or None,
         in_place=options["in_place"] or None,
-        measured_by=options["measured_by"] or ("runner" if only_runner else None),
+        measured_by=measurer,
         started_at=now,
         last_updated=now,
     )

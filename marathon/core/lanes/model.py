@@ -94,7 +94,10 @@ class Row(_Record):
     acceptance_passed: bool | None = None
     acceptance_reason: str | None = None
     setup: dict[str, Any] | None = None  # of a mark: what holds from here on
-    commit: str | None = None  # of a keep that the runner made
+    # Of a row that the runner made: its commit, the reference's samples taken in turn, the noise of the baseline.
+    commit: str | None = None
+    reference_measurements: list[float] | None = None
+    noise: float | None = None
 
     @property
     def is_mark(self) -> bool:
