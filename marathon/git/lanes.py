@@ -144,6 +144,14 @@ def in_place(project: Path) -> LaneTree:
     return here
 
 
+def diff_of(project: Path, commit: str) -> str:
+    """What a commit changed, or one line that says why git cannot tell."""
+    try:
+        return git(project, "show", "--format=", "--no-ext-diff", "--no-textconv", "--no-color", commit, "--")
+    except GitFailed as error:
+        return str(error)
+
+
 def top_of(project: Path) -> Path:
     try:
         return Path(git(project, "rev-parse", "--show-toplevel"))

@@ -67,6 +67,22 @@ def row_line(row: Row, state: LaneState) -> str:
     return f"{row.iteration:>4} {sign} {row.action:8} {figure:>10}  {against:32} {tried}".rstrip()
 
 
+def iteration_lines(row: Row, state: LaneState, lesson: str, diff: str) -> list[str]:
+    """Everything that is known of one iteration, its diff last."""
+    facts = [
+        ("Tried", one_line(row.hypothesis or "", 400)),
+        ("Changes", one_line(row.changes or "", 400)),
+        ("Numbers", " ".join(map(number, row.measurements or ()))),
+        ("Against", " ".join(map(number, row.reference_measurements or ()))),
+        ("Because", one_line(row.acceptance_reason or row.reason or "", 400)),
+        ("Error", one_line(row.error or "", 400)),
+        ("Lesson", one_line(lesson, 400)),
+        ("Commit", one_line(row.commit or "", 60)),
+    ]
+    lines = [row_line(row, state).strip(), *(f"{label + ':':9}{value}" for label, value in facts if value)]
+    return [clean(line) for line in [*lines, *check_lines(row.checks or ()), *diff.splitlines()]]
+
+
 def list_lines(runs: Sequence[Run], states: Sequence[LaneState | None]) -> list[str]:
     """A line per loop. A loop whose files cannot be read has no state."""
     width = max([len(run.name) for run in runs], default=0)
@@ -141,7 +157,7 @@ def check_lines(checks: Sequence[Check]) -> list[str]:
         clean(
             f"  {'✓' if each.passed else '✗'} {one_line(each.name, 80)}"
             + (f": {one_line(each.evidence, 200)}" if each.evidence else "")
-            + (f" ({one_line(each.command or each.prompt or '', 200)})" if not each.passed else "")
+            + (f" ({one_line(about, 200)})" if (about := each.command or each.prompt) and not each.passed else "")
         )
         for each in checks
     ]

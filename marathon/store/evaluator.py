@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from marathon.core.lanes.model import Check
+from marathon.core.text import one_line
 from marathon.errors import WrongUsage
 from marathon.store.files import disk_errors
 
@@ -29,6 +31,13 @@ class Evaluator:
         """The files that are not as they were: changed, gone, or new below a frozen directory."""
         now = _digests(tree, self.roots)
         return sorted(name for name in self.digests.keys() | now.keys() if self.digests.get(name) != now.get(name))
+
+    def check(self, tree: Path) -> Check:
+        """The verdict that stands beside the guard's. It names the files."""
+        changed = self.changed(tree)
+        named = ", ".join(one_line(name, 100) for name in changed[:5])
+        evidence = f"changed: {named}" if changed else None
+        return Check(name="frozen files", passed=not changed, kind="frozen", evidence=evidence)
 
 
 def freeze(tree: Path, commands: Iterable[str], protect: Iterable[str]) -> Evaluator:

@@ -128,8 +128,10 @@ REFUSED = [
     (("start", "x", "--measured-by", "runner"), "--verify CMD"),
     (("start", "x", "--in-place"), "--verify CMD"),
     (("start", "x", "--measured-by", "runner", "--verify", "./v", "--prompt-verifier", "Good?"), "--guard"),
-    (("start", "x", "--metric-regex", "("), "regular expression"),
-    (("start", "x", "--measured-by", "agent", "--protect", "bench.py"), "--protect"),
+    (("start", "x", "--metric-regex", "(", "--verify", "./v"), "regular expression"),
+    (("start", "x", "--measured-by", "agent", "--holdout", "./secret"), "--holdout"),
+    (("start", "x", "--protect", "../bench.py"), "below the project"),
+    (("start", "x", "--protect", "bench.py"), "no such file"),
     (("measure", "perf", "--value", "1", "--check", "guard"), "NAME=pass"),
     (("resume",), "Name one exactly"),
 ]
@@ -202,6 +204,40 @@ def test_a_stopped_ladder_is_told_and_every_tenth_iteration_tells_all_again(shel
     assert ["refine" in told[2], "choose another" in told[4], "the loop stopped" in told[14]] == [True, True, True]
     assert "Stopped: perf/r1" in told[14]
     assert len((shell.folder / ".multiloop/active/perf/r1/lessons.md").read_text().splitlines()) == 15
+
+
+def test_who_changes_a_protected_file_is_named_and_not_kept(shell: Shell) -> None:
+    (shell.folder / "tests").mkdir()
+    for name in ("bench.sh", "tests/test_a.py"):
+        (shell.folder / name).write_text("honest\n")
+    shell.ok("start", "faster", "--lane", "perf", "--verify", "sh bench.sh", "--protect", "tests")
+    shell.ok("measure", "perf", "--value", "100")
+    for cheat in ("bench.sh", "tests/test_b.py"):
+        (shell.folder / cheat).write_text("cheating\n")
+        said = shell.ok("measure", "perf", "--value", "1")
+        assert f"✗ frozen files: changed: {cheat}" in said
+        assert "loop decide perf revert" in said
+        (shell.folder / "bench.sh").write_text("honest\n")
+    (shell.folder / "tests" / "test_b.py").unlink()
+    assert "loop decide perf keep" in shell.ok("measure", "perf", "--value", "1")
+
+
+def test_an_iteration_is_shown_and_the_course_is_drawn(shell: Shell) -> None:
+    shell.ok("start", "faster", "--lane", "perf", "--run", "r1")
+    shell.ok("measure", "perf", "--value", "100")
+    shell.ok("iterate", "perf", "--hypothesis", "unroll it")
+    shell.ok("measure", "perf", "--value", "200", "201")
+    shell.ok("decide", "perf", "revert", "--value", "200", "201")
+    said = shell.ok("show", "perf", "1")
+    assert "Tried:   unroll it" in said
+    assert "Numbers: 200 201" in said
+    assert "Lesson:  Iteration 1 (unroll it) gave 200.5 against 100: revert" in said
+    assert shell.json("show", "perf/r1", "0")["row"]["action"] == "baseline"
+    assert "no iteration 2" in shell.refused("show", "perf", "2")
+    files = shell.json("plot", "perf", "-o", "course.html")["files"]
+    assert files == ["course.svg", "course.html"]
+    assert "<svg" in (shell.folder / "course.html").read_text()
+    assert "plot.svg" in shell.ok("plot", "perf")
 
 
 def test_negative_numbers_follow_a_value(shell: Shell) -> None:

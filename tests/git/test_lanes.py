@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from marathon.errors import WrongUsage
-from marathon.git.lanes import GitFailed, LaneTree, add_worktree, git, in_place
+from marathon.git.lanes import GitFailed, LaneTree, add_worktree, diff_of, git, in_place
 
 
 @pytest.fixture(autouse=True)
@@ -197,3 +197,6 @@ def test_the_diff_of_an_iteration_is_between_trees(lane: LaneTree) -> None:
     assert "-slow" in shown
     assert "+fast" in shown
     assert "new.py" in shown
+    kept = lane.commit(before, lane.tree(), "kept")
+    assert diff_of(lane.folder, kept.commit) == shown
+    assert "failed" in diff_of(lane.folder, "0" * 40)

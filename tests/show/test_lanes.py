@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree
+
 from marathon.core.lanes.model import LaneState
 from marathon.core.lanes.names import Run
+from marathon.show.lane_plot import page, svg
 from marathon.show.lanes import brief, card, list_lines, sparkline, status_lines
 from tests.core.lanes.making import guard, with_baseline
 
@@ -77,3 +80,20 @@ def test_a_list_names_a_loop_that_cannot_be_read() -> None:
     lines = list_lines(runs, [LaneState(lane="perf", run_tag="r1", iteration=1), None])
     assert "1 iteration " in lines[0]
     assert "cannot be read" in lines[1]
+
+
+def test_the_picture_and_the_page_are_whole_and_run_nothing_of_the_agent_s() -> None:
+    walk = with_baseline(98, 100, 102, metric_name="<b>ms</b>")
+    walk.iterate(hypothesis="<script>alert(1)</script>\x1b[2J")
+    walk.measure(80, 81)
+    walk.decide("keep", 80, 81)
+    walk.turn(200)
+    picture = svg(walk.state, walk.rows)
+    root = ElementTree.fromstring(picture)
+    dots = [dot for dot in root if dot.tag.endswith("circle")]
+    assert [dot.get("fill") for dot in dots] == ["#444444", "#2a7d3f", "#b3372f"]
+    html = page(walk.state.with_(goal="<img src=x>"), walk.rows, ["<i>learnt</i>"])
+    for text in (picture, html):
+        assert [part for part in ("<script", "<img", "<i>", "<b>", "\x1b", "href=") if part in text] == []
+    assert "&lt;i&gt;learnt" in html
+    assert "no measurement yet" in svg(LaneState(lane="a", run_tag="b"), [])

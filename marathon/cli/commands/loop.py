@@ -18,11 +18,15 @@ from marathon.core.lanes import names, verbs
 from marathon.core.lanes.model import Acceptance, Check, Direction, LaneState, Measurer, Mode, Refused, Row
 from marathon.core.lanes.numbers import number
 from marathon.core.lanes.reading import regex_mistake
-from marathon.core.lanes.rules import end_of, reanchors
+from marathon.core.lanes.rules import end_of, lesson, reanchors
 from marathon.core.text import clean, utc
 from marathon.errors import MarathonError
+from marathon.git.lanes import diff_of
 from marathon.process.terminal import interactive
+from marathon.show import lane_plot
 from marathon.show import lanes as show
+from marathon.store.evaluator import Evaluator, freeze
+from marathon.store.files import SHARED_FILE, write_atomic
 from marathon.store.lanes import Lane, Lanes, find_project
 
 _CHECK = re.compile(r"(?P<name>.*?)=(?P<verdict>pass|fail)(?::(?P<about>.*))?", re.S)
@@ -95,7 +99,7 @@ def start(goal: str, lane: str | None, tag: str | None, as_json: bool, **options
         if tag and names.valid_name(tag, "run") in taken:
             raise Refused(f"{lane}/{tag} exists already.", "Choose another name for --run, or leave it out.")
         tag = tag or names.free(f"run-{datetime.now(UTC):%Y%m%d-%H%M%S}", taken)
-        state = _new_state(goal, lane, tag, now, options)
+        state = _frozen(_new_state(goal, lane, tag, now, options), lanes.project)
         lanes.create(state)
         if options["holdout"]:
             lanes.set_holdout(state, options["holdout"])
@@ -147,13 +151,16 @@ def _new_state(goal: str, lane: str, tag: str, now: str, options: dict[str, Any]
     return state.with_(acceptance_mode=state.acceptance)
 
 
-_ONLY_RUNNER = {
-    "metric_json": "--metric-json",
-    "metric_regex": "--metric-regex",
-    "protect": "--protect",
-    "holdout": "--holdout",
-    "in_place": "--in-place",
-}
+_ONLY_RUNNER = {"holdout": "--holdout", "in_place": "--in-place"}
+
+
+def _frozen(state: LaneState, project: Path) -> LaneState:
+    """With --protect, what measures is hashed at the start. A runner hashes it again in its own tree."""
+    if not state.protected_paths:
+        return state
+    commands = filter(None, (state.verify_command, state.guard_command))
+    evaluator = freeze(project, commands, state.protected_paths)
+    return state.with_(frozen_paths=list(evaluator.roots), frozen=dict(evaluator.digests))
 
 
 @loop.command("iterate")
@@ -182,6 +189,9 @@ def measure(target: str, more: Sequence[float], values: Sequence[float], checks:
     """Record what verify printed, and the verdicts. The first measurement is the baseline."""
     with _changing(target, "measure") as change:
         given = [_check(each, change.state) for each in checks]
+        if change.state.frozen_paths:
+            evaluator = Evaluator(tuple(change.state.frozen_paths), change.state.frozen or {})
+            given.append(evaluator.check(change.lanes.project))
         before = change.state.reference
         state, row = verbs.measure(change.state, change.now, [*values, *more], given)
         change.to(state, row)
@@ -254,6 +264,53 @@ def status(target: str, as_json: bool) -> None:
         return
     blocks = ["\n".join(show.status_lines(lane.state, lane.rows, lessons)) for lane, lessons in found]
     click.echo("\n\n".join(blocks) or _NONE)
+
+
+@loop.command("show")
+@click.argument("target", metavar="LANE[/RUN]")
+@click.argument("iteration", type=click.IntRange(min=0), metavar="N")
+@JSON
+@_refusals
+def show_iteration(target: str, iteration: int, as_json: bool) -> None:
+    """One iteration: what was tried, its numbers, verdicts and lesson, and the diff of a commit. 0 is the baseline."""
+    lanes = Lanes(find_project(Path.cwd()))
+    run = names.pick(target, lanes.runs(), "status")
+    lane = lanes.load(run)
+    _warn(lane.notices)
+    found = [row for row in lane.rows if row.iteration == iteration and (not row.is_mark or row.action == "baseline")]
+    if not found:
+        see = f"It has {lane.state.iteration}: pi-marathon loop status {run.name}"
+        raise Refused(f"{run.name} has no iteration {iteration}.", see)
+    row = found[-1]
+    diff = diff_of(lanes.project, row.commit) if row.commit else ""
+    if as_json:
+        _print_json({"target": run.name, "row": row.facts(), "lesson": lesson(row), "diff": diff})
+    else:
+        _print(show.iteration_lines(row, lane.state, lesson(row), diff))
+
+
+@loop.command("plot")
+@click.argument("target", metavar="LANE[/RUN]")
+@click.option("-o", "--output", type=Path, metavar="FILE", help="Where to write; .svg and .html are added.")
+@JSON
+@_refusals
+def plot(target: str, output: Path | None, as_json: bool) -> None:
+    """Write the course of a loop as an SVG, and as an HTML page that needs nothing else."""
+    lanes = Lanes(find_project(Path.cwd()))
+    run = names.pick(target, lanes.runs(), "status")
+    lane = lanes.load(run)
+    _warn(lane.notices)
+    base = output or lanes.folder(run) / "plot"
+    files = {
+        str(base.with_suffix(".svg")): lane_plot.svg(lane.state, lane.rows),
+        str(base.with_suffix(".html")): lane_plot.page(lane.state, lane.rows, lanes.lessons(run)),
+    }
+    for name, text in files.items():
+        write_atomic(Path(name), text.encode("utf-8", "replace"), mode=SHARED_FILE)
+    if as_json:
+        _print_json({"target": run.name, "files": list(files)})
+    else:
+        _print([f"Wrote {name}" for name in files])
 
 
 @loop.command("ls")

@@ -95,7 +95,7 @@ class Row(_Record):
     acceptance_reason: str | None = None
     setup: dict[str, Any] | None = None  # of a mark: what holds from here on
     # Of a row that the runner made: its commit, the reference's samples taken in turn, the noise of the baseline.
-    commit: str | None = None
+    commit: str | None = Field(default=None, pattern="^[0-9a-f]{7,64}$")
     reference_measurements: list[float] | None = None
     noise: float | None = None
 
@@ -143,6 +143,8 @@ class LaneState(_Record):
     target_metric: float | None = None
     max_iterations: int | None = None
     protected_paths: list[str] | None = None
+    frozen_paths: list[str] | None = None  # these, and the programs that verify and guard start
+    frozen: dict[str, str] | None = None  # a digest of every file below them
     in_place: bool | None = None
     active_iteration: ActiveIteration | None = None
     started_at: str = ""
@@ -185,7 +187,7 @@ PINNED = frozenset(
     {
         *("verify_command", "guard_command", "prompt_verifier", "metric_name", "metric_json", "metric_regex"),
         *("metric_direction", "acceptance_mode", "measured_by", "min_measurements", "target_metric"),
-        *("max_iterations", "protected_paths", "in_place"),
+        *("max_iterations", "protected_paths", "frozen_paths", "frozen", "in_place"),
     }
 )
 SETUP = set(PINNED | {"mode", "goal", "scope", "started_at"})

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from marathon.core.lanes import verbs
-from marathon.core.lanes.model import ActiveIteration, Check, LaneState, Refused
+from marathon.core.lanes.model import ActiveIteration, Check, LaneState, Refused, parse_row
 from marathon.core.lanes.rules import applied, lesson, reanchors, rebuilt
+from marathon.core.validation import Invalid
 from tests.core.lanes.making import NOW, Walk, guard, lane, with_baseline
 
 
@@ -237,3 +238,8 @@ def test_lessons_are_about_what_was_not_kept() -> None:
     )
     assert lesson(walk.turn(50)) == ""
     assert [number for number in range(31) if reanchors(number)] == [10, 20, 30]
+
+
+def test_a_commit_in_a_row_cannot_be_an_option_of_git() -> None:
+    with pytest.raises(Invalid, match="commit"):
+        parse_row(b'{"iteration": 1, "action": "keep", "commit": "--output=x"}')
