@@ -28,9 +28,7 @@ def svg(state: LaneState, rows: Sequence[Row]) -> str:
     if not points:
         return f'{head}{title}<text x="20" y="40">There is no measurement yet.</text></svg>\n'
     scale = _Scale([metric for _, metric in points], max(row.iteration for row, _ in points))
-    kept = [
-        (row, metric) for row, metric in points if row.action in ("baseline", "keep", "drift") or _logged(state, row)
-    ]
+    kept = [(row, metric) for row, metric in points if _is_reference(state, row)]
     parts = [head, title, _axis(scale, state), _band(scale, kept), _line(scale, kept)]
     parts += [_dot(scale, row, metric, state) for row, metric in points]
     return "\n".join(filter(None, parts)) + "\n</svg>\n"
