@@ -18,7 +18,7 @@ if __name__ == "__main__":
 
 import psutil
 
-from bench import sessions, waits
+from bench import lanes, sessions, waits
 from bench.row import Row, summary
 from bench.scratch import Scratch
 
@@ -28,6 +28,7 @@ GROUPS = {
     "share": sessions.during,
     "gate": waits.gate,
     "memory": sessions.after,
+    "loops": lanes.loops,
 }
 RESULTS = Path(__file__).resolve().parent / "results.json"
 # Kept on disk even where /tmp is memory, in which a synced write would cost nothing.

@@ -32,6 +32,7 @@ COMMANDS = {
     "accept": ("gate", "End a task although not every criterion is met (asks first)."),
     "cancel": ("gate", "End a run for good (asks first)."),
     "check": ("check", "Run the checks of a task."),
+    "loop": ("loop", "Measured loops: keep what improves a number."),
     "stop": ("gate", "Ask the running marathon to stop after this session."),
     "repair": ("repair", "Repair a damaged or changed journal (asks first)."),
     "wait": ("agent", "For agents: ask for a pause before the next session."),

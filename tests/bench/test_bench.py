@@ -25,6 +25,11 @@ BARS = {
     "memory grown after 8 sessions": 10,
     "more open files after 8 sessions": 0,
     "zombies after 8 sessions": 0,
+    "kept without a gain (gaussian)": 2,
+    "missed gains of 3 sigma (gaussian)": 10,
+    "kept without a gain (heavy-tailed)": 2,
+    "missed gains of 3 sigma (heavy-tailed)": 10,
+    "a loop rebuilt from its rows": 1,
 }
 
 

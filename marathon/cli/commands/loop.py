@@ -1,0 +1,555 @@
+"""Measured loops: `loop start`, `iterate`, `measure`, `decide` and the other verbs, for people and for agents."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+
+from marathon.core.lanes import names, verbs
+from marathon.core.lanes.model import Acceptance, Check, Direction, LaneState, Measurer, Mode, Refused, Row
+from marathon.core.lanes.numbers import number
+from marathon.core.lanes.reading import regex_mistake
+from marathon.core.lanes.rules import end_of, lesson, reanchors
+from marathon.core.text import clean, utc
+from marathon.errors import MarathonError
+from marathon.git.lanes import diff_of
+from marathon.process.terminal import interactive
+from marathon.show import lane_plot
+from marathon.show import lanes as show
+from marathon.store.evaluator import Evaluator, freeze
+from marathon.store.files import SHARED_FILE, write_atomic
+from marathon.store.lanes import Lane, Lanes, find_project
+
+_CHECK = re.compile(r"(?P<name>.*?)=(?P<verdict>pass|fail)(?::(?P<about>.*))?", re.S)
+# Numbers may follow one --value, also negative ones, which look like options.
+_NUMBERS = {"ignore_unknown_options": True}
+VALUES = click.option("--value", "values", type=float, multiple=True, metavar="X…", help="What verify printed.")
+MORE = click.argument("more", nargs=-1, type=float, metavar="[X]...")
+JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+LANE = click.argument("target", metavar="LANE")
+ANY = click.argument("target", metavar="[LANE[/RUN]]", default="")
+
+
+def _refusals(call: Callable[..., None]) -> Callable[..., None]:
+    """With --json, a refusal is an object too, so that an agent finds the way on without reading stderr."""
+
+    @functools.wraps(call)
+    def guarded(*args: Any, as_json: bool, **options: Any) -> None:
+        try:
+            call(*args, as_json=as_json, **options)
+        except Refused as refused:
+            if as_json:
+                _print_json({"refused": refused.reason, "recovery": refused.recovery})
+            raise
+
+    return guarded
+
+
+@click.group("loop")
+def loop() -> None:
+    """Measured loops: change one thing, measure, keep what improves the number.
+
+    \b
+    pi-marathon loop start "Make parse() faster" --lane perf --verify ./bench.sh --guard "make test"
+    pi-marathon loop measure perf --value 120          the first number is the baseline
+    pi-marathon loop iterate perf --hypothesis "…"     then change, run verify and guard
+    pi-marathon loop measure perf --value 98 --check "guard=pass:make test"
+    pi-marathon loop decide perf keep --value 98
+    """
+
+
+@loop.command("start")
+@click.argument("goal")
+@click.option("--lane", help="Its name; without it, from the words of the goal.")
+@click.option("--run", "tag", metavar="TAG", help="The name of this run; without it, run-YYYYMMDD-HHMMSS.")
+@click.option("--mode", type=click.Choice(get_args(Mode)), help="Without it, from the words of the goal.")
+@click.option("--verify", "verify_command", metavar="CMD", help="Prints the number.")
+@click.option("--guard", "guard_command", metavar="CMD", help="Has to pass before anything is kept.")
+@click.option("--prompt-verifier", metavar="TEXT", help="A question that has to be judged before anything is kept.")
+@click.option("--metric", "metric_name", metavar="NAME", help="The number's name; verify prints METRIC NAME=X.")
+@click.option("--metric-json", metavar="PATH", help="Where the number stands in verify's JSON, such as a.b.0.")
+@click.option("--metric-regex", metavar="RE", help="Finds the number in verify's output; one group.")
+@click.option("--direction", type=click.Choice(get_args(Direction)), default="lower", show_default=True)
+@click.option("--acceptance", type=click.Choice(get_args(Acceptance)), help="Without it, as the mode means.")
+@click.option("--samples", type=click.IntRange(min=1), help="The least numbers per measurement.")
+@click.option("--target", type=float, metavar="X", help="Complete when the number is reached.")
+@click.option("--max-iterations", type=click.IntRange(min=1), help="Complete after so many.")
+@click.option("--protect", multiple=True, metavar="PATH", help="Must not change; may be given again.")
+@click.option("--holdout", metavar="CMD", help="A guard that only the runner knows.")
+@click.option("--measured-by", type=click.Choice(get_args(Measurer)), help="Without it, who measures the baseline.")
+@click.option("--in-place", is_flag=True, help="Work in this tree instead of a worktree.")
+@JSON
+@_refusals
+def start(goal: str, lane: str | None, tag: str | None, as_json: bool, **options: Any) -> None:
+    """Start a loop for GOAL. Nothing runs yet; the next step is its baseline."""
+    lanes, now = Lanes(find_project(Path.cwd())), _now()
+    with lanes.locked():
+        runs = lanes.runs()
+        lane = names.valid_name(lane, "lane") if lane else names.free(names.lane_of(goal), {run.lane for run in runs})
+        taken = {run.tag for run in runs if run.lane == lane}
+        if tag and names.valid_name(tag, "run") in taken:
+            raise Refused(f"{lane}/{tag} exists already.", "Choose another name for --run, or leave it out.")
+        tag = tag or names.free(f"run-{datetime.now(UTC):%Y%m%d-%H%M%S}", taken)
+        state = _frozen(_new_state(goal, lane, tag, now, options), lanes.project)
+        lanes.create(state)
+        if options["holdout"]:
+            lanes.set_holdout(state, options["holdout"])
+    if as_json:
+        _print_json({"target": state.name, "next": show.next_command(state), "state": state.facts()})
+        return
+    mode = f"{state.mode}, {state.metric_direction} is better, {state.acceptance}"
+    _print([f"Started {state.name} ({mode}).", f"Next, the baseline: {show.next_command(state)}"])
+
+
+def _new_state(goal: str, lane: str, tag: str, now: str, options: dict[str, Any]) -> LaneState:
+    if not goal.strip():
+        raise Refused("The goal is empty.", 'Say what should get better: pi-marathon loop start "GOAL"')
+    mode = options["mode"] or names.mode_of(goal)
+    only_runner = [name for name in _ONLY_RUNNER if options[name]]
+    if only_runner and options["measured_by"] == "agent":
+        option = _ONLY_RUNNER[only_runner[0]]
+        raise Refused(f"{option} needs a loop that the runner measures.", f"Leave out {option} or --measured-by agent.")
+    measurer: Measurer | None = options["measured_by"] or ("runner" if only_runner else None)
+    if measurer == "runner":
+        if not options["verify_command"]:
+            raise Refused("The runner needs a command that prints the number.", "Name it: --verify CMD")
+        if options["prompt_verifier"]:
+            raise Refused("The runner cannot judge a --prompt-verifier.", "Write it as a --guard, or leave it out.")
+    if options["metric_regex"] and (mistake := regex_mistake(options["metric_regex"])):
+        raise Refused(f"--metric-regex: {mistake}.", r"Write it like: --metric-regex 'time: ([0-9.]+)'")
+    state = LaneState(
+        lane=lane,
+        run_tag=tag,
+        mode=mode,
+        goal=goal.strip(),
+        verify_command=options["verify_command"],
+        guard_command=options["guard_command"],
+        prompt_verifier=options["prompt_verifier"],
+        metric_name=options["metric_name"] or ("open_or_partial_items" if mode == "punchlist" else None),
+        metric_json=options["metric_json"],
+        metric_regex=options["metric_regex"],
+        metric_direction=options["direction"],
+        acceptance_mode=options["acceptance"],
+        min_measurements=options["samples"],
+        target_metric=options["target"],
+        max_iterations=options["max_iterations"],
+        protected_paths=list(options["protect"]) or None,
+        in_place=options["in_place"] or None,
+        measured_by=measurer,
+        started_at=now,
+        last_updated=now,
+    )
+    return state.with_(acceptance_mode=state.acceptance)
+
+
+_ONLY_RUNNER = {"holdout": "--holdout", "in_place": "--in-place"}
+
+
+def _frozen(state: LaneState, project: Path) -> LaneState:
+    """With --protect, what measures is hashed at the start. A runner hashes it again in its own tree."""
+    if not state.protected_paths:
+        return state
+    commands = filter(None, (state.verify_command, state.guard_command))
+    evaluator = freeze(project, commands, state.protected_paths)
+    return state.with_(frozen_paths=list(evaluator.roots), frozen=dict(evaluator.digests))
+
+
+@loop.command("iterate")
+@LANE
+@click.option("--hypothesis", metavar="TEXT", help="What you expect, and why.")
+@click.option("--changes", metavar="TEXT", help="What you change.")
+@JSON
+@_refusals
+def iterate(target: str, hypothesis: str | None, changes: str | None, as_json: bool) -> None:
+    """Start the next iteration: what was tried, what to beat, what to run."""
+    with _changing(target, "iterate") as change:
+        state = change.to(verbs.iterate(change.state, change.now, hypothesis, changes))
+    lessons, whole = change.lanes.lessons(change.run), reanchors(state.iteration)
+    brief = show.brief(state, change.lane.rows, lessons, whole=whole)
+    _tell(state, as_json, brief, lessons=lessons, reanchored=whole)
+
+
+@loop.command("measure", context_settings=_NUMBERS)
+@LANE
+@MORE
+@VALUES
+@click.option("--check", "checks", multiple=True, metavar="NAME=pass|fail[:COMMAND or PROMPT]", help="A verdict.")
+@JSON
+@_refusals
+def measure(target: str, more: Sequence[float], values: Sequence[float], checks: Sequence[str], as_json: bool) -> None:
+    """Record what verify printed, and the verdicts. The first measurement is the baseline."""
+    with _changing(target, "measure") as change:
+        given = [_check(each, change.state) for each in checks]
+        if change.state.frozen_paths:
+            evaluator = Evaluator(tuple(change.state.frozen_paths), change.state.frozen or {})
+            given.append(evaluator.check(change.lanes.project))
+        before = change.state.reference
+        state, row = verbs.measure(change.state, change.now, [*values, *more], given)
+        change.to(state, row)
+    if state.active_iteration and before is not None:
+        _tell(state, as_json, show.measured_lines(state, state.active_iteration, before))
+        return
+    assert row is not None
+    missing = show.check_lines([each for each in row.checks or () if not each.passed])
+    over = show.card(state) if state.status == "completed" else [f"Next: {show.next_command(state)}"]
+    _tell(state, as_json, [f"Baseline of {state.name}: {number(row.metric or 0)}", *missing, *over], row)
+
+
+@loop.command("decide", context_settings=_NUMBERS)
+@LANE
+@click.argument("action", type=click.Choice(["keep", "revert", "log", "skip"]))
+@MORE
+@VALUES
+@click.option("--hypothesis", metavar="TEXT", help="What you expected.")
+@click.option("--changes", metavar="TEXT", help="What you changed.")
+@JSON
+@_refusals
+def decide(
+    target: str,
+    action: str,
+    more: Sequence[float],
+    values: Sequence[float],
+    hypothesis: str | None,
+    changes: str | None,
+    as_json: bool,
+) -> None:
+    """Finish the measured iteration with the action that its measurement leads to."""
+    with _changing(target, "decide") as change:
+        state, row = verbs.decide(change.state, change.now, action, [*values, *more], hypothesis, changes)
+        change.to(state, row)
+    _tell_row(state, row, as_json)
+
+
+@loop.command("log")
+@LANE
+@click.argument("action", type=click.Choice(["log", "skip", "crash", "blocked"]), default="log")
+@click.option("--note", metavar="TEXT", help="Why.")
+@JSON
+@_refusals
+def log(target: str, action: str, note: str | None, as_json: bool) -> None:
+    """Finish an iteration without a decision. It does not move the reference of a loop that keeps and reverts."""
+    with _changing(target, "log") as change:
+        state, row = verbs.log(change.state, change.now, action, note)
+        change.to(state, row)
+    _tell_row(state, row, as_json)
+
+
+@loop.command("status")
+@ANY
+@JSON
+@_refusals
+def status(target: str, as_json: bool) -> None:
+    """Where a loop stands, its numbers, and the next command. Without a name: every loop that is not archived."""
+    lanes = Lanes(find_project(Path.cwd()))
+    runs = lanes.runs()
+    chosen = [names.pick(target, runs, "status")] if target.strip() else names.unnamed(runs, "status")
+    found = [(lanes.load(run), lanes.lessons(run)) for run in chosen]
+    for lane, _ in found:
+        _warn(lane.notices)
+    if as_json:
+        facts = [
+            {**_facts(lane.state), "rows": [row.facts() for row in lane.rows], "lessons": texts}
+            for lane, texts in found
+        ]
+        _print_json(facts[0] if target.strip() else facts)
+        return
+    blocks = ["\n".join(show.status_lines(lane.state, lane.rows, lessons)) for lane, lessons in found]
+    click.echo("\n\n".join(blocks) or _NONE)
+
+
+@loop.command("show")
+@click.argument("target", metavar="LANE[/RUN]")
+@click.argument("iteration", type=click.IntRange(min=0), metavar="N")
+@JSON
+@_refusals
+def show_iteration(target: str, iteration: int, as_json: bool) -> None:
+    """One iteration: what was tried, its numbers, verdicts and lesson, and the diff of a commit. 0 is the baseline."""
+    lanes = Lanes(find_project(Path.cwd()))
+    run = names.pick(target, lanes.runs(), "status")
+    lane = lanes.load(run)
+    _warn(lane.notices)
+    found = [row for row in lane.rows if row.iteration == iteration and (not row.is_mark or row.action == "baseline")]
+    if not found:
+        see = f"It has {lane.state.iteration}: pi-marathon loop status {run.name}"
+        raise Refused(f"{run.name} has no iteration {iteration}.", see)
+    row = found[-1]
+    diff = diff_of(lanes.project, row.commit) if row.commit else ""
+    if as_json:
+        _print_json({"target": run.name, "row": row.facts(), "lesson": lesson(row), "diff": diff})
+    else:
+        _print(show.iteration_lines(row, lane.state, lesson(row), diff))
+
+
+@loop.command("plot")
+@click.argument("target", metavar="LANE[/RUN]")
+@click.option("-o", "--output", type=Path, metavar="FILE", help="Where to write; .svg and .html are added.")
+@JSON
+@_refusals
+def plot(target: str, output: Path | None, as_json: bool) -> None:
+    """Write the course of a loop as an SVG, and as an HTML page that needs nothing else."""
+    lanes = Lanes(find_project(Path.cwd()))
+    run = names.pick(target, lanes.runs(), "status")
+    lane = lanes.load(run)
+    _warn(lane.notices)
+    base = output or lanes.folder(run) / "plot"
+    files = {
+        str(base.with_suffix(".svg")): lane_plot.svg(lane.state, lane.rows),
+        str(base.with_suffix(".html")): lane_plot.page(lane.state, lane.rows, lanes.lessons(run)),
+    }
+    for name, text in files.items():
+        write_atomic(Path(name), text.encode("utf-8", "replace"), mode=SHARED_FILE)
+    if as_json:
+        _print_json({"target": run.name, "files": list(files)})
+    else:
+        _print([f"Wrote {name}" for name in files])
+
+
+@loop.command("ls")
+@click.option("--archived", is_flag=True, help="The archived ones too.")
+@JSON
+@_refusals
+def ls(archived: bool, as_json: bool) -> None:
+    """The loops of this project: running, paused, ended; newest first."""
+    lanes = Lanes(find_project(Path.cwd()))
+    order = get_args(LaneState.model_fields["status"].annotation)
+    runs = sorted(
+        (run for run in lanes.runs() if archived or run.status != "archived"), key=lambda run: order.index(run.status)
+    )
+    states = [_readable(lanes, run) for run in runs]
+    if as_json:
+        known = zip(runs, states, strict=True)
+        _print_json(
+            [{"target": run.name, "status": run.status, "state": state and state.facts()} for run, state in known]
+        )
+    else:
+        click.echo("\n".join(show.list_lines(runs, states)) or _NONE)
+
+
+@loop.command("resume")
+@ANY
+@click.option("--max-iterations", type=click.IntRange(min=1), help="Another bound than before.")
+@click.option("--target", "target_metric", type=float, metavar="X", help="Another target than before.")
+@JSON
+@_refusals
+def resume(target: str, max_iterations: int | None, target_metric: float | None, as_json: bool) -> None:
+    """Let a loop run again. One that had ended gets a fresh ladder."""
+    with _changing(target, "resume") as change:
+        state, row = verbs.resume(change.state, change.now, max_iterations=max_iterations, target_metric=target_metric)
+        change.to(state, row)
+    _tell(state, as_json, [f"{state.name} is running.", f"Next: {show.next_command(state)}"], row)
+
+
+@loop.command("pause")
+@ANY
+@JSON
+@_refusals
+def pause(target: str, as_json: bool) -> None:
+    """Pause a loop. Without a name: every running one."""
+    _end(target, "pause", "paused", as_json)
+
+
+@loop.command("stop")
+@ANY
+@JSON
+@_refusals
+def stop(target: str, as_json: bool) -> None:
+    """Stop a loop. Without a name: every running one."""
+    _end(target, "stop", "stopped", as_json)
+
+
+@loop.command("archive")
+@ANY
+@JSON
+@_refusals
+def archive(target: str, as_json: bool) -> None:
+    """Move a loop to the archive. Without a name: those that are stopped or completed."""
+    _end(target, "archive", "archived", as_json)
+
+
+@loop.command("rm")
+@click.argument("target", metavar="LANE/RUN")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@JSON
+@_refusals
+def rm(target: str, yes: bool, as_json: bool) -> None:
+    """Remove a loop with all of its files. It has to be named exactly."""
+    lanes = Lanes(find_project(Path.cwd()))
+    lane, tag = names.split(target)
+    matches = [run for run in lanes.runs() if run.lane == lane and tag in (None, run.tag)]
+    if tag is None:
+        example = matches[0].name if matches else f"{lane}/RUN"
+        raise Refused("rm needs the exact name of a run.", f"Type: pi-marathon loop rm {example}")
+    if not matches:
+        raise Refused(f"There is no loop {lane}/{tag}.", "See all of them: pi-marathon loop ls --archived")
+    if not yes and not as_json and interactive():
+        click.confirm(f"Remove {matches[0].name} with its results and lessons?", abort=True)
+    with lanes.locked():
+        lanes.remove(matches[0])
+    if as_json:
+        _print_json({"target": matches[0].name, "status": "removed"})
+    else:
+        click.echo(f"Removed {matches[0].name}.")
+
+
+# One change of one loop
+
+
+@dataclass
+class _Change:
+    lanes: Lanes
+    run: names.Run
+    lane: Lane
+    now: str
+
+    @property
+    def state(self) -> LaneState:
+        return self.lane.state
+
+    def to(self, state: LaneState, row: Row | None = None) -> LaneState:
+        self.lanes.save(self.lane, state, row, self.now)
+        return state
+
+
+@contextmanager
+def _changing(target: str, verb: str) -> Iterator[_Change]:
+    """The loop that a target names, held under the lock from its reading to its writing."""
+    lanes = Lanes(find_project(Path.cwd()))
+    _one(target, lanes.runs(), verb)  # before the lock, so that a refusal in a foreign folder makes no files there
+    with lanes.locked():
+        run = _one(target, lanes.runs(), verb)
+        lane = lanes.load(run)
+        _warn(lane.notices)
+        yield _Change(lanes, run, lane, _now())
+
+
+def _one(target: str, runs: Sequence[names.Run], verb: str) -> names.Run:
+    if target.strip():
+        return names.pick(target, runs, verb)
+    fits = names.unnamed(runs, verb)
+    if len(fits) == 1:
+        return fits[0]
+    if fits:
+        raise names.ambiguous(fits, verb, f"{len(fits)} loops match.")
+    raise _nothing(verb)
+
+
+def _end(target: str, verb: str, status: str, as_json: bool) -> None:
+    """Pause, stop or archive one loop, or without a name those that the verb is about then."""
+    lanes, now = Lanes(find_project(Path.cwd())), _now()
+    _some(target, lanes.runs(), verb)
+    ended = []
+    with lanes.locked():
+        for run in _some(target, lanes.runs(), verb):
+            lane = lanes.load(run)
+            _warn(lane.notices)
+            state = verbs.ended(lane.state, status, now)
+            if status == "archived":
+                lanes.archive(state, now)
+            else:
+                lanes.save(lane, state, None, now)
+            ended.append(state)
+    if as_json:
+        facts = [_facts(state) for state in ended]
+        _print_json(facts[0] if target.strip() else facts)
+    else:
+        _print([line for state in ended for line in show.card(state)])
+
+
+def _some(target: str, runs: Sequence[names.Run], verb: str) -> list[names.Run]:
+    found = [names.pick(target, runs, verb)] if target.strip() else names.unnamed(runs, verb)
+    if not found:
+        raise _nothing(verb)
+    return found
+
+
+def _nothing(verb: str) -> Refused:
+    return Refused(f"There is no loop to {verb}.", "See all of them: pi-marathon loop ls --archived")
+
+
+# Words in and out
+
+
+def _check(text: str, state: LaneState) -> Check:
+    """NAME=pass or NAME=fail, and after a colon the command or the prompt that was judged."""
+    match = _CHECK.fullmatch(text)
+    if match is None:
+        example = verbs.check_options(state) or "--check tests=pass"
+        raise Refused(f"{clean(text)!r} is not a check.", f"Write NAME=pass or NAME=fail, such as: {example}")
+    about = (match["about"] or "").strip() or None
+    is_prompt = about is not None and about == (state.prompt_verifier or "").strip()
+    given = {"prompt": about} if is_prompt else {"command": about}
+    return Check(name=match["name"].strip(), passed=match["verdict"] == "pass", **given)
+
+
+def _tell_row(state: LaneState, row: Row, as_json: bool) -> None:
+    lines = [show.row_line(row, state).strip()]
+    if row.acceptance_reason:
+        lines.append(f"{row.acceptance_reason.capitalize()}.")
+    if row.escalation_type:
+        lines.append(_ESCALATIONS[row.escalation_type])
+    if state.status == "running":
+        lines.append(f"Next: {show.next_command(state)}")
+    else:
+        lines += show.card(state)
+    _tell(state, as_json, lines, row)
+
+
+_ESCALATIONS = {
+    "refine": "Several failures in a row: refine the approach before the next change.",
+    "pivot": "Five failures in a row: leave this strategy and choose another one.",
+    "stop": "The pivots are used up, so the loop stopped. Look at the results and lessons before you resume it.",
+}
+
+
+def _tell(state: LaneState, as_json: bool, lines: Iterable[str], row: Row | None = None, **more: Any) -> None:
+    if as_json:
+        _print_json({**_facts(state), **more, **({"row": row.facts()} if row else {})})
+    else:
+        _print(lines)
+
+
+def _facts(state: LaneState) -> dict[str, Any]:
+    return {
+        "target": state.name,
+        "status": state.status,
+        "ended": end_of(state) if state.status == "completed" else "",
+        "next": show.next_command(state),
+        "state": state.facts(),
+    }
+
+
+def _readable(lanes: Lanes, run: names.Run) -> LaneState | None:
+    """None for a loop whose files are damaged: the others are still listed."""
+    try:
+        return lanes.load(run).state
+    except MarathonError:
+        return None
+
+
+def _warn(notices: Iterable[str]) -> None:
+    for notice in notices:
+        click.echo(f"pi-marathon: {clean(notice)}", err=True)
+
+
+def _print(lines: Iterable[str]) -> None:
+    click.echo("\n".join(map(clean, lines)))
+
+
+def _print_json(value: object) -> None:
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def _now() -> str:
+    return utc(datetime.now(UTC))
+
+
+_NONE = 'There are no loops here. Start one: pi-marathon loop start "GOAL" --verify CMD'

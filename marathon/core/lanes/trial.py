@@ -1,0 +1,139 @@
+"""What the runner found out about one change, and the row that follows from it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from marathon.core.lanes.model import Check, LaneState, Row
+from marathon.core.lanes.noise import NoiseFloor, confirmed
+from marathon.core.lanes.numbers import change, confidence, improved, number
+from marathon.core.lanes.rules import escalation
+from marathon.core.text import one_line
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Samples of a candidate, and of the reference where it was measured again, with every check."""
+
+    values: tuple[float, ...] = ()  # the screen's, or those of the confirmation where there was one
+    reference: tuple[float, ...] = ()  # taken in turn with them
+    checks: tuple[Check, ...] = ()
+    error: str = ""  # verify gave no number
+    unchanged: bool = False
+
+    @property
+    def passed(self) -> bool:
+        return all(each.passed for each in self.checks)
+
+
+def accepted(state: LaneState, trial: Trial) -> bool:
+    """Only a confirmed gain with every check passed is kept. A lane that logs takes whatever passed its checks."""
+    if trial.error or trial.unchanged or not trial.passed:
+        return False
+    return state.acceptance == "log" or confirmed(trial.values, trial.reference, state.metric_direction)
+
+
+def trial_row(state: LaneState, trial: Trial, now: str, hypothesis: str | None, commit: str | None) -> Row:
+    """The row of an iteration. It has a commit where the change stays."""
+    reference = median(trial.reference) if trial.reference else state.reference
+    metric = median(trial.values) if trial.values else None
+    action = _action(state, trial, commit)
+    step = escalation(state.consecutive_failures + 1, state.pivot_count) if action == "revert" else None
+    return Row(
+        iteration=state.iteration + 1,
+        timestamp=now,
+        action=action,
+        metric=metric,
+        baseline=reference,
+        delta=metric - reference if metric is not None and reference is not None else None,
+        confidence=confidence(trial.values) if trial.values else None,
+        hypothesis=hypothesis,
+        reason="nothing was changed" if trial.unchanged else None,
+        should_escalate=True if step else None,
+        escalation_type=step,
+        error=trial.error or None,
+        measurements=list(trial.values) or None,
+        reference_measurements=list(trial.reference) or None,
+        checks=list(trial.checks) or None,
+        acceptance_passed=commit is not None,
+        acceptance_reason=_reason(state, trial),
+        commit=commit,
+    )
+
+
+def _action(state: LaneState, trial: Trial, commit: str | None) -> str:
+    if trial.error:
+        return "crash"
+    if trial.unchanged:
+        return "skip"
+    if state.acceptance == "log":
+        return "log"
+    return "keep" if commit else "revert"
+
+
+def _reason(state: LaneState, trial: Trial) -> str | None:
+    if trial.error or trial.unchanged:
+        return None
+    failed = [one_line(each.name, 60) for each in trial.checks if not each.passed]
+    if failed:
+        return f"failed checks: {', '.join(failed)}"
+    if trial.reference:
+        sure = confirmed(trial.values, trial.reference, state.metric_direction)
+        return "the gain was confirmed" if sure else "the gain was not there when it was measured again"
+    reference = state.reference
+    is_better = reference is not None and improved(trial.values, reference, state.metric_direction)
+    return "metric improved" if is_better else "metric did not improve"
+
+
+def baseline_row(
+    state: LaneState, values: Sequence[float], floor: NoiseFloor, checks: Sequence[Check], now: str
+) -> Row:
+    return Row(
+        iteration=state.iteration,
+        timestamp=now,
+        action="baseline",
+        metric=median(values),
+        measurements=list(values),
+        confidence=confidence(values),
+        checks=list(checks) or None,
+        acceptance_passed=True,
+        noise=floor.sigma,
+        setup=state.with_(measured_by="runner").setup(),
+    )
+
+
+def drift_row(state: LaneState, values: Sequence[float], now: str) -> Row:
+    """The reference measured again gave another number, though nothing was changed. That is no one's failure."""
+    return Row(
+        iteration=state.iteration,
+        timestamp=now,
+        action="drift",
+        metric=median(values),
+        baseline=state.reference,
+        measurements=list(values),
+        reason="the reference was measured again",
+    )
+
+
+def commit_message(state: LaneState, trial: Trial, hypothesis: str | None) -> str:
+    """The numbers of a keep, for people and as a trailer for programs."""
+    metric = median(trial.values)
+    reference = median(trial.reference) if trial.reference else state.reference
+    name = one_line(state.metric_name or "metric", 40)
+    moved = "" if reference is None else f" ({change(metric, reference, state.metric_direction)})"
+    facts = {"loop": state.name, "iteration": state.iteration + 1, "metric": metric, "reference": reference}
+    head = f"{state.lane} {state.iteration + 1}: {name} {number(metric)}{moved}"
+    about = f"\n{one_line(hypothesis, 500)}\n" if hypothesis else ""
+    return f"{head}\n{about}\nResult: {json.dumps(facts)}\n"
+
+
+def floor_lines(floor: NoiseFloor, name: str) -> list[str]:
+    """What the A/A check says, for people."""
+    percent = "" if floor.percent is None else f" ({floor.percent:.1f} %)"
+    if floor.sigma == 0:
+        return [f"{name} has no noise: every gain can be seen."]
+    seen = number(floor.smallest_gain)
+    return [f"The noise of {name} is {number(floor.sigma)}{percent}. A gain of less than {seen} may not be seen."]

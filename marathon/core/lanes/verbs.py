@@ -1,0 +1,247 @@
+"""The verbs of an agent-measured lane. Each takes the lane and gives the lane after it, or refuses with the way on."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterable, Sequence
+from statistics import median
+from typing import Any
+
+from marathon.core.lanes.model import ActiveIteration, Check, LaneState, Refused, Row, finite
+from marathon.core.lanes.numbers import confidence, number
+from marathon.core.lanes.rules import NO_VERDICT, applied, end_of, escalation, measured, with_missing_checks
+
+_SAME = 1e-9  # a number that went through another program's JSON is still the same number
+
+
+def iterate(state: LaneState, now: str, hypothesis: str | None = None, changes: str | None = None) -> LaneState:
+    """Start the next iteration, or say something else about the one that is started."""
+    _must_run(state)
+    active = state.active_iteration
+    if active and active.phase == "measured":
+        due = active.recommended_action or "log"
+        raise Refused(
+            f"Iteration {active.iteration} of {state.name} is measured but not decided.",
+            f"Finish it first: {decide_command(state, active, due)}   Or set it aside: {command('log', state, 'skip')}",
+        )
+    _must_not_be_over(state)
+    started = active or ActiveIteration(iteration=state.iteration + 1, started_at=now)
+    said = {"hypothesis": hypothesis, "changes": changes}
+    return state.with_(active_iteration=started.model_copy(update={k: v for k, v in said.items() if v is not None}))
+
+
+def measure(
+    state: LaneState, now: str, values: Sequence[float], checks: Sequence[Check] = ()
+) -> tuple[LaneState, Row | None]:
+    """Record numbers and verdicts. The first ones are the baseline, which is a row. Others replace those before."""
+    _must_run(state)
+    _must_be_numbers(state, values, "measure")
+    if state.min_measurements is not None and len(values) < state.min_measurements:
+        raise Refused(
+            f"{state.name} wants at least {state.min_measurements} samples and got {len(values)}.",
+            f"Run verify again and give every number: {command('measure', state, '--value X --value Y …')}",
+        )
+    if state.baseline is not None:
+        _must_not_be_over(state)
+        return state.with_(active_iteration=measured(state, values, checks, now)), None
+    return _with_baseline(state, now, values, checks)
+
+
+def _with_baseline(
+    state: LaneState, now: str, values: Sequence[float], checks: Sequence[Check]
+) -> tuple[LaneState, Row]:
+    all_checks = with_missing_checks(state, checks)
+    failed = [each.name for each in all_checks if not each.passed and each.evidence != NO_VERDICT]
+    if failed:
+        raise Refused(
+            f"No baseline for {state.name}: {', '.join(failed)} failed, so this tree is broken before any change.",
+            f"Fix it, then measure again: {command('measure', state, '--value X')}",
+        )
+    state = state.with_(measured_by=state.measured_by or "agent", active_iteration=None)
+    row = Row(
+        iteration=state.iteration,
+        timestamp=now,
+        action="baseline",
+        metric=median(values),
+        measurements=list(values),
+        confidence=confidence(values),
+        checks=all_checks or None,
+        acceptance_passed=all(each.passed for each in all_checks),
+        setup=state.setup(),
+    )
+    return applied(state, row), row
+
+
+def decide(
+    state: LaneState,
+    now: str,
+    action: str,
+    values: Sequence[float],
+    hypothesis: str | None = None,
+    changes: str | None = None,
+) -> tuple[LaneState, Row]:
+    """Finish the measured iteration with the action that its measurement leads to."""
+    _must_run(state)
+    _must_be_numbers(state, values, "decide")
+    active = state.active_iteration
+    if state.reference is None:
+        raise Refused(
+            f"{state.name} has no baseline yet, so there is nothing to compare with.",
+            f"Run verify and record the baseline: {command('measure', state, '--value X')}",
+        )
+    if active is None or active.phase != "measured" or active.measurements is None:
+        raise Refused(
+            f"{state.name} has no measurement that waits for a decision.",
+            f"Run verify, then: {command('measure', state, '--value X')}",
+        )
+    due = active.recommended_action or "log"
+    if not _same(values, active.measurements):
+        measured_ = " ".join(map(number, active.measurements))
+        raise Refused(
+            f"These are not the numbers that were measured ({measured_}).",
+            f"Decide with them: {decide_command(state, active, due)}   Or run verify again and measure anew.",
+        )
+    if action != due:
+        aside = f"   To set it aside: {command('log', state, 'skip')}" if action == "skip" else ""
+        raise Refused(
+            f"{action} is against the measurement, which leads to {due} ({active.acceptance_reason}).",
+            f"Type: {decide_command(state, active, due)}   Or run verify again and measure anew.{aside}",
+        )
+    row = _row(state, active, now, action, hypothesis, changes)
+    return applied(state, row), row
+
+
+def _row(
+    state: LaneState, active: ActiveIteration, now: str, action: str, hypothesis: str | None, changes: str | None
+) -> Row:
+    assert active.metric is not None
+    assert active.measurements is not None
+    assert state.reference is not None
+    step = escalation(state.consecutive_failures + 1, state.pivot_count) if action == "revert" else None
+    return Row(
+        iteration=active.iteration,
+        timestamp=now,
+        action=action,
+        metric=active.metric,
+        baseline=state.reference,
+        delta=active.metric - state.reference,
+        confidence=confidence(active.measurements),
+        hypothesis=hypothesis or active.hypothesis,
+        changes=changes or active.changes,
+        should_escalate=True if step else None,
+        escalation_type=step,
+        measurements=active.measurements,
+        checks=active.checks or None,
+        acceptance_passed=active.acceptance_passed,
+        acceptance_reason=active.acceptance_reason,
+    )
+
+
+def log(state: LaneState, now: str, action: str = "log", note: str | None = None) -> tuple[LaneState, Row]:
+    """Finish an iteration without a decision.
+
+    Where the metric decides, such a row has no metric of its own. So no one moves the reference around a guard.
+    """
+    _must_run(state)
+    active = state.active_iteration or ActiveIteration(iteration=state.iteration + 1, started_at=now)
+    metric, reference = active.metric, state.reference
+    logged = action == "log" and state.acceptance == "log" and active.phase == "measured"
+    row = Row(
+        iteration=active.iteration,
+        timestamp=now,
+        action=action,
+        metric=metric if logged else None,
+        baseline=reference if logged else None,
+        delta=metric - reference if logged and metric is not None and reference is not None else None,
+        hypothesis=active.hypothesis,
+        changes=active.changes,
+        reason=note,
+        error=note if action == "crash" else None,
+        measurements=active.measurements,
+        checks=active.checks or None,
+        acceptance_passed=active.acceptance_passed,
+        acceptance_reason=active.acceptance_reason,
+    )
+    return applied(state, row), row
+
+
+def resume(state: LaneState, now: str, **raised: Any) -> tuple[LaneState, Row | None]:
+    """Let a lane run again. One that had ended gets a fresh ladder, and a mark in its rows tells so."""
+    raised = {name: value for name, value in raised.items() if value is not None}
+    if state.status == "archived":
+        raise Refused(f"{state.name} is archived.", f"Start another run: pi-marathon loop start … --lane {state.lane}")
+    changed = state.with_(**raised)
+    if why := end_of(changed, iterated=changed.iteration > 0):
+        capped = changed.max_iterations is not None and changed.iteration >= changed.max_iterations
+        option = f"--max-iterations {2 * max(1, changed.iteration)}" if capped else "--target X"
+        raise Refused(
+            f"{state.name} is at its end: {why}.",
+            f"Raise the bound to continue: {command('resume', state, option, exact=True)}",
+        )
+    if not raised and state.status in ("running", "paused"):
+        return state.with_(status="running", finished_at=None), None
+    changed = changed.with_(finished_at=None)
+    row = Row(iteration=state.iteration, timestamp=now, action="resumed", setup=changed.setup())
+    return applied(changed, row), row
+
+
+def ended(state: LaneState, status: str, now: str) -> LaneState:
+    """Pause, stop and archive: the same lane under another status."""
+    return state.with_(status=status, finished_at=state.finished_at or now)
+
+
+# Refusals that verbs share
+
+
+def _must_run(state: LaneState) -> None:
+    if state.status != "running":
+        raise Refused(f"{state.name} is {state.status}.", f"To continue it: {command('resume', state, exact=True)}")
+    if state.measured_by == "runner":
+        raise Refused(
+            f"The runner measures {state.name} itself, so that no one has to take a number on trust.",
+            f"Run it: {command('run', state)}   To report numbers yourself, start one with --measured-by agent.",
+        )
+
+
+def _must_not_be_over(state: LaneState) -> None:
+    if state.reference is not None and (why := end_of(state, iterated=state.iteration > 0)):
+        raise Refused(f"{state.name} is at its end: {why}.", f"Close it: {command('stop', state)}")
+
+
+def _must_be_numbers(state: LaneState, values: Sequence[float], verb: str) -> None:
+    if not values or not finite(values):
+        what = "needs at least one number" if not values else "takes finite numbers only"
+        again = "keep --value X" if verb == "decide" else "--value X"
+        raise Refused(f"{verb} {what}.", f"Run verify again and pass what it printed: {command(verb, state, again)}")
+
+
+def _same(values: Sequence[float], recorded: Sequence[float]) -> bool:
+    """The same numbers, in any order."""
+    pairs = zip(sorted(values), sorted(recorded), strict=False)
+    return len(values) == len(recorded) and all(math.isclose(a, b, rel_tol=_SAME) for a, b in pairs)
+
+
+# Commands, as a person or an agent would type them
+
+
+def command(verb: str, state: LaneState, more: str = "", *, exact: bool = False) -> str:
+    target = state.name if exact else state.lane
+    return f"pi-marathon loop {verb} {target} {more}".rstrip()
+
+
+def decide_command(state: LaneState, active: ActiveIteration, action: str) -> str:
+    values = " ".join(f"--value {value!r}".removesuffix(".0") for value in active.measurements or ())
+    return command("decide", state, f"{action} {values}")
+
+
+def check_options(state: LaneState) -> str:
+    """The options that give the verdicts this lane wants."""
+    return " ".join(_check_options(state))
+
+
+def _check_options(state: LaneState) -> Iterable[str]:
+    if state.guard_command:
+        yield f"--check {shlex.quote(f'guard=pass:{state.guard_command}')}"
+    if state.prompt_verifier:
+        yield f"--check {shlex.quote(f'prompt verifier=pass:{state.prompt_verifier}')}"

@@ -1,0 +1,259 @@
+"""Measured loops as a person reads them: status, list, the card at the end, and what to do in an iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from marathon.core.lanes.model import ActiveIteration, Check, LaneState, Row
+from marathon.core.lanes.names import Run
+from marathon.core.lanes.numbers import change, confidence, mad, number
+from marathon.core.lanes.rules import MOST_PIVOTS, end_of
+from marathon.core.lanes.verbs import check_options, command, decide_command
+from marathon.core.text import clean, duration, one_line
+
+_BARS = "▁▂▃▄▅▆▇█"
+_WIDEST = 60
+_SIGNS = {"keep": "✓", "revert": "✗", "log": "·", "skip": "–", "crash": "!", "blocked": "■"}
+_TRIED = 8
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """A bar for each value, the last of them if there are many."""
+    shown = list(values)[-_WIDEST:]
+    if not shown:
+        return ""
+    low, high = min(shown), max(shown)
+    steps = len(_BARS) - 1
+    return "".join(_BARS[round((value - low) / (high - low) * steps) if high > low else 0] for value in shown)
+
+
+def status_lines(state: LaneState, rows: Sequence[Row], lessons: Sequence[str] = ()) -> list[str]:
+    metrics = [row.metric for row in rows if row.metric is not None]
+    facts = [
+        ("Loop", f"{state.name}  ({state.status})"),
+        ("Goal", one_line(state.goal or "", 300)),
+        ("Mode", f"{state.mode}, {_accepts(state)}, measured by the {state.measured_by or 'first who measures'}"),
+        ("Verify", one_line(state.verify_command or "", 300)),
+        ("Guard", one_line(state.guard_command or "", 300)),
+        ("Judge", one_line(state.prompt_verifier or "", 300)),
+        ("Metric", _metric(state)),
+        ("Noise", _noise(rows)),
+        ("Course", sparkline(metrics) if len(metrics) > 1 else ""),
+        ("Done", _counts(state)),
+        ("Ladder", _ladder(state)),
+        ("Bounds", _bounds(state)),
+        ("Best", _best_commit(state, rows)),
+        ("Now", _now(state)),
+    ]
+    lines = [f"{label + ':':9}{value}" for label, value in facts if value]
+    done = [row for row in rows if not row.is_mark]
+    if done:
+        lines += ["Last iterations:", *(f"  {row_line(row, state)}" for row in done[-_TRIED:])]
+    if lessons:
+        lines += ["Last lessons:", *(f"  {one_line(text, 240)}" for text in lessons[-3:])]
+    lines.append(f"{'Next:':9}{next_command(state)}")
+    return [clean(line) for line in lines]
+
+
+def row_line(row: Row, state: LaneState) -> str:
+    """An iteration on one line: its number, what came of it, the metric, what was tried."""
+    figure = against = ""
+    if row.metric is not None:
+        figure = number(row.metric)
+        against = "" if row.baseline is None else change(row.metric, row.baseline, state.metric_direction)
+    sign = _SIGNS.get(row.action, "?")
+    tried = one_line(row.hypothesis or row.changes or row.reason or "", 80)
+    return f"{row.iteration:>4} {sign} {row.action:8} {figure:>10}  {against:32} {tried}".rstrip()
+
+
+def iteration_lines(row: Row, state: LaneState, lesson: str, diff: str) -> list[str]:
+    """Everything that is known of one iteration, its diff last."""
+    facts = [
+        ("Tried", one_line(row.hypothesis or "", 400)),
+        ("Changes", one_line(row.changes or "", 400)),
+        ("Numbers", " ".join(map(number, row.measurements or ()))),
+        ("Against", " ".join(map(number, row.reference_measurements or ()))),
+        ("Because", one_line(row.acceptance_reason or row.reason or "", 400)),
+        ("Error", one_line(row.error or "", 400)),
+        ("Lesson", one_line(lesson, 400)),
+        ("Commit", one_line(row.commit or "", 60)),
+    ]
+    lines = [row_line(row, state).strip(), *(f"{label + ':':9}{value}" for label, value in facts if value)]
+    return [clean(line) for line in [*lines, *check_lines(row.checks or ()), *diff.splitlines()]]
+
+
+def list_lines(runs: Sequence[Run], states: Sequence[LaneState | None]) -> list[str]:
+    """A line per loop. A loop whose files cannot be read has no state."""
+    width = max([len(run.name) for run in runs], default=0)
+    lines = []
+    for run, state in zip(runs, states, strict=True):
+        if state is None:
+            lines.append(f"{run.name:{width}}  cannot be read; see: pi-marathon loop status {run.name}")
+            continue
+        best = "no baseline" if state.best_metric is None else f"best {number(state.best_metric)}"
+        done = f"{state.iteration} {_plural('iteration', state.iteration)}"
+        goal = one_line(state.goal or "", 60)
+        lines.append(f"{run.name:{width}}  {run.status:9}  {state.mode:9}  {done:14}  {best:18}  {goal}")
+    return [clean(line).rstrip() for line in lines]
+
+
+def card(state: LaneState) -> list[str]:
+    """The summary of a lane that was paused, stopped or completed."""
+    rows = [
+        f"{state.status.capitalize()}: {state.name}",
+        one_line(state.goal or "", 70),
+        _span(state),
+        _metric(state),
+        f"{state.mode}: {_counts(state)}",
+        end_of(state) if state.status == "completed" else "",
+        f"To continue: pi-marathon loop resume {state.name}" if state.status in ("paused", "stopped") else "",
+    ]
+    lines = [clean(row) for row in rows if row]
+    width = max(map(len, lines))
+    return [f"╭{'─' * (width + 2)}╮", *(f"│ {line:{width}} │" for line in lines), f"╰{'─' * (width + 2)}╯"]
+
+
+def brief(state: LaneState, rows: Sequence[Row], lessons: Sequence[str], *, whole: bool) -> list[str]:
+    """What an agent needs for the iteration that it starts. Every tenth time it is told everything again."""
+    active = state.active_iteration
+    lines = [f"Iteration {active.iteration if active else state.iteration + 1} of {state.name}."]
+    if whole:
+        lines += [f"Goal: {one_line(state.goal or '', 2000)}", f"So far: {_counts(state)}. {_ladder(state)}"]
+    lines.append(f"To beat: {number(state.reference)}" if state.reference is not None else "There is no baseline yet.")
+    tried = [row for row in rows if not row.is_mark and (row.hypothesis or row.changes)][-_TRIED:]
+    if tried:
+        lines += ["Already tried:", *(f"  {row_line(row, state)}" for row in tried)]
+    if lessons:
+        lines += ["Lessons:", *(f"  {one_line(text, 240)}" for text in lessons[-(10 if whole else 3) :])]
+    if state.verify_command:
+        lines.append(f"Make one change, then run verify: {one_line(state.verify_command, 2000)}")
+    if state.guard_command:
+        lines.append(f"Then the guard: {one_line(state.guard_command, 2000)}")
+    if state.prompt_verifier:
+        lines.append(f"Then judge: {one_line(state.prompt_verifier, 2000)}")
+    lines.append(f"Then: {_measure_command(state)}")
+    return [clean(line) for line in lines]
+
+
+def measured_lines(state: LaneState, active: ActiveIteration, reference: float) -> list[str]:
+    """What a measurement says, each verdict, and the command that follows from it."""
+    values = active.measurements or []
+    samples = f"{len(values)} {_plural('sample', len(values))}"
+    metric = active.metric if active.metric is not None else 0.0
+    lines = [
+        f"Iteration {active.iteration}: {number(metric)} against {number(reference)}: "
+        f"{change(metric, reference, state.metric_direction)}",
+        f"Spread {number(mad(values))}, {samples}, {confidence(values)} confidence.",
+        *check_lines(active.checks or ()),
+        f"{(active.acceptance_reason or '').capitalize()}.",
+        f"Next: {decide_command(state, active, active.recommended_action or 'log')}",
+    ]
+    return [clean(line) for line in lines]
+
+
+def check_lines(checks: Sequence[Check]) -> list[str]:
+    return [
+        clean(
+            f"  {'✓' if each.passed else '✗'} {one_line(each.name, 80)}"
+            + (f": {one_line(each.evidence, 200)}" if each.evidence else "")
+            + (f" ({one_line(about, 200)})" if (about := each.command or each.prompt) and not each.passed else "")
+        )
+        for each in checks
+    ]
+
+
+def next_command(state: LaneState) -> str:
+    active = state.active_iteration
+    if state.status == "archived":
+        return f"it is archived; a new run: pi-marathon loop start … --lane {state.lane}"
+    if state.status != "running":
+        return command("resume", state, exact=True)
+    if state.measured_by == "runner":
+        return command("run", state)
+    if state.baseline is None:
+        return _measure_command(state)
+    if active is None:
+        return command("iterate", state)
+    return (
+        _measure_command(state)
+        if active.phase == "started"
+        else decide_command(state, active, active.recommended_action or "log")
+    )
+
+
+def _measure_command(state: LaneState) -> str:
+    return command("measure", state, f"--value X {check_options(state)}")
+
+
+def _accepts(state: LaneState) -> str:
+    return "keeps only what improves" if state.acceptance == "keep-revert" else "logs every result"
+
+
+def _metric(state: LaneState) -> str:
+    if state.best_metric is None or state.baseline is None:
+        return f"{state.metric_name or 'metric'}, {state.metric_direction} is better; no baseline yet"
+    name = one_line(state.metric_name or "metric", 60)
+    best = f"{name}: best {number(state.best_metric)} (baseline {number(state.baseline)})"
+    moved = change(state.best_metric, state.baseline, state.metric_direction)
+    return f"{best}, {moved}; {state.metric_direction} is better"
+
+
+def _noise(rows: Sequence[Row]) -> str:
+    """The spread of the numbers that the reference rests on."""
+    kept = [row for row in rows if row.action in ("baseline", "keep", "drift") and len(row.measurements or ()) > 1]
+    if not kept:
+        return ""
+    values = kept[-1].measurements or []
+    band = mad(values)
+    return f"± {number(band)}; a gain has to be more than {number(2 * band)}"
+
+
+def _counts(state: LaneState) -> str:
+    names = {"kept": state.keeps, "reverted": state.reverts, "logged": state.logs, "crashed": state.crashes}
+    counted = [f"{count} {name}" for name, count in {**names, "blocked": state.blocked}.items() if count]
+    return ", ".join([f"{state.iteration} {_plural('iteration', state.iteration)}", *counted])
+
+
+def _ladder(state: LaneState) -> str:
+    if not state.consecutive_failures and not state.pivot_count:
+        return ""
+    failures = f"{state.consecutive_failures} {_plural('failure', state.consecutive_failures)} in a row"
+    return f"{failures}, {state.pivot_count} of {MOST_PIVOTS} pivots used"
+
+
+def _bounds(state: LaneState) -> str:
+    target = f"target {number(state.target_metric)}" if state.target_metric is not None else ""
+    cap = f"at most {state.max_iterations} iterations" if state.max_iterations is not None else ""
+    samples = f"at least {state.min_measurements} samples" if state.min_measurements else ""
+    return ", ".join(filter(None, (target, cap, samples)))
+
+
+def _best_commit(state: LaneState, rows: Sequence[Row]) -> str:
+    best = [row for row in rows if row.commit and row.metric is not None and row.metric == state.best_metric]
+    return f"commit {one_line(best[-1].commit or '', 12)} (iteration {best[-1].iteration})" if best else ""
+
+
+def _now(state: LaneState) -> str:
+    active = state.active_iteration
+    if active is None:
+        return ""
+    about = f": {one_line(active.hypothesis, 100)}" if active.hypothesis else ""
+    due = f", {active.recommended_action} is due" if active.phase == "measured" else ""
+    return f"iteration {active.iteration} {active.phase}{due}{about}"
+
+
+def _span(state: LaneState) -> str:
+    """From when to when. A time that cannot be read leaves the line out."""
+    try:
+        start = datetime.fromisoformat(state.started_at)
+        end = datetime.fromisoformat(state.finished_at or state.last_updated)
+        seconds = max(0.0, (end - start).total_seconds())
+    except (ValueError, TypeError):
+        return ""
+    form = "%H:%M" if start.date() == end.date() else "%Y-%m-%d %H:%M"
+    return f"{start.strftime(form)} to {end.strftime(form)} UTC, {duration(seconds)}"
+
+
+def _plural(word: str, count: int) -> str:
+    return word if count == 1 else f"{word}s"
