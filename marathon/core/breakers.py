@@ -12,8 +12,8 @@ from typing import NamedTuple
 from marathon.core.records import Checked, SessionEnded
 from marathon.core.text import one_line
 
+FAILED = ("crashed", "refused", "timeout")  # tried again a few times
 # A session with one of these endings did not come to its own end, so its prompt is sent again.
-FAILED = ("crashed", "refused", "timeout")
 CUT_SHORT = (*FAILED, "interrupted", "stopped", "lost", "limit")
 WARN_FROM_ROUND = 4
 LONGEST_HISTORY = 32  # contents of one file

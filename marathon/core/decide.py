@@ -82,7 +82,8 @@ def _lacking(life: Life) -> Gate | None:
     if not names:
         return None
     files, are, them = (names[0], "is", "it") if len(names) == 1 else (" and ".join(names), "are", "them")
-    message = f"{files} {are} missing or blank, and the work rests on {them}. Put {them} back, or say how to continue."
+    cure = f"Put {them} back and the marathon continues, or choose."
+    message = f"{files} {are} missing or blank, and the work rests on {them}. {cure}"
     return Gate(reason="missing", phase=life.phase, message=message, about=names)
 
 

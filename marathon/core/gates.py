@@ -87,7 +87,7 @@ POLICIES: dict[Reason, Policy] = {
         agreement="criteria",
         whole_message=True,
     ),
-    "missing": Policy(enter="Continue without it", judge_again="yes", forgives=False, standing=True),
+    "missing": Policy(enter="Continue anyway", judge_again="yes", forgives=False, standing=True),
     "session": Policy(enter="Continue with the next session", auto="always", judge_again="yes", forgives=False),
     "clarify": Policy(standing=True),  # no longer opened: one that stands in an older journal closes by itself
 }

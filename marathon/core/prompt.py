@@ -107,7 +107,9 @@ def _work(briefing: Briefing) -> str:
     lines += [f"Read: {task}/{name} (if it is there)" for name in phase.reads]
     if briefing.human_exists:
         lines.append(f"Read: {task}/human.md (everything the human ever said; only the text above is new)")
-    lines += [f"Read: {task}/{name} (from the run before this one)" for name in briefing.archived]
+    if briefing.archived:
+        kept = ", ".join(f"{task}/{name}" for name in briefing.archived)
+        lines.append(f"If you need it, the run before this one is kept in: {kept}")
     if phase.output:
         lines.append(f"Write: {task}/{phase.output}")
         if briefing.round > 1:

@@ -95,7 +95,8 @@ class TerminalSurface:
                 answer = elsewhere()
                 if answer is not None:
                     asked = "Asked to stop" if answer.choice == "quit" else "Answered"
-                    print("The files changed." if answer.choice == "refresh" else f"{asked} from another shell.")
+                    said = "The files changed." if answer.choice == "refresh" else f"{asked} from another shell."
+                    print(said, flush=True)
                     return answer
                 first = keys.read(READ_AGAIN, self._signals)
                 if first is None:

@@ -103,8 +103,10 @@ def test_the_agents_reason_is_quoted_as_the_agents_and_not_as_the_humans() -> No
 
 
 def test_the_files_of_the_run_before_are_named() -> None:
-    work = section(build_prompt(briefing(archived=["research.20260202-143000.md"])), "What to do")
-    assert "Read: docs/tasks/x/research.20260202-143000.md (from the run before this one)" in work.splitlines()
+    work = section(build_prompt(briefing(archived=["research.1.md", "plan.1.md"])), "What to do")
+    named = "the run before this one is kept in: docs/tasks/x/research.1.md, docs/tasks/x/plan.1.md"
+    assert f"If you need it, {named}" in work.splitlines()
+    assert "the run before" not in build_prompt(briefing())
 
 
 def test_only_a_phase_with_a_review_is_promised_one() -> None:

@@ -36,7 +36,7 @@ def test_at_the_terminal_the_gate_closes_when_the_file_is_back(world: World, on_
     terminal = on_terminal("--auto-approve")
     shown = terminal.expect(GATE)
     assert b"plan.md is missing or blank" in shown
-    assert b"[Enter]  Continue without it" in shown
+    assert b"[Enter]  Continue anyway" in shown
     (world.task / "plan.md").write_text("- [ ] 1. step\n")
     terminal.expect(b"The files changed.")
     terminal.expect(b"Completed")
