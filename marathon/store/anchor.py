@@ -65,10 +65,18 @@ class Anchor:
         with disk_errors("remove", self.journal_path):
             self.journal_path.unlink(missing_ok=True)
 
-    def keep_aside(self, suffix: str) -> None:
-        if self.journal_path.exists():
+    def replace(self, data: bytes, suffix: str) -> None:
+        """Put another journal in the place of the copy, which is kept under a name with this suffix."""
+        before = self.read()
+        if before == data:
+            return
+        if before is not None:
             with disk_errors("set aside", self.journal_path):
-                os.rename(self.journal_path, unused_name(self.journal_path.with_name(f"{_JOURNAL}.{suffix}")))
+                os.link(self.journal_path, unused_name(self.journal_path.with_name(f"{_JOURNAL}.{suffix}")))
+        if data:
+            self.write(data)
+        else:
+            self.forget()
 
     def elsewhere(self, data: bytes) -> Anchor | None:
         """The anchor under which this very journal was kept while the task directory had another path."""

@@ -64,11 +64,13 @@ class FileStore:
 
     def lease(self, shown: Path, runner: str, resume: str, project: Path) -> TwoLocks:
         self._anchor.prepare()
+        note = read_regular(self._anchor.lock_path) or b""
         at_anchor = TaskLock(self._anchor.lock_path, shown, runner, resume, project)
         try:
             self._task.prepare()
             in_task = TaskLock(self._task.lock_path, shown, runner, resume, project)
         except Held as held:
+            self._anchor.lock_path.write_bytes(note)  # so that the next start still knows who had the task
             at_anchor.release()
             # Only the anchor's word on who had the task counts: by this name processes are found and ended.
             holder = held.holder and replace(held.holder, runner=at_anchor.previous_runner)
@@ -160,8 +162,8 @@ class FileStore:
             self._news.append("An earlier version began this task. From now on a copy of its journal is kept.")
         elif not self._may_adopt:
             raise NotAdopted(
-                f"{self._task.folder} comes from elsewhere: its journal tells of reviews that this machine has no "
-                "record of. If you trust this journal, continue with: --adopt"
+                f"{self._task.folder} was copied here or comes from another machine: its journal tells of reviews "
+                "that are not on record here. If you trust this journal, continue with: --adopt"
             )
         self._anchor.write(found)
         if moved_from is not None:
@@ -219,10 +221,9 @@ class FileStore:
         """Replace the task's journal and the copy. Returns the name under which the old file is kept, if any."""
         stamp = f"before-repair-{self._clock():{_STAMP}}"
         self._own_folder()
-        self._anchor.keep_aside(stamp)
+        self._anchor.replace(journal, stamp)  # first: a kill after it leaves a difference, which is told again
         kept = _keep_aside(self._task.journal_path, stamp)
         if journal:
-            self._anchor.write(journal)
             write_atomic(self._task.journal_path, journal)
         return kept
 

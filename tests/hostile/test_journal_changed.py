@@ -73,7 +73,7 @@ def test_a_journal_that_was_changed_between_two_starts_is_refused_and_restored(w
     assert journal.read_text() != good
     repaired = world.cli("repair", "task", "--yes")
     assert repaired.returncode == 0
-    assert "Lost from the file:" in repaired.stdout
+    assert "A repair takes away:" in repaired.stdout
     assert journal.read_text() == good
     assert world.run().returncode == 3
     assert world.sessions() == 1
@@ -174,7 +174,7 @@ def test_a_task_from_another_machine_is_adopted_after_a_yes(world: World, on_ter
     elsewhere(world)
     refused = world.run()
     assert refused.returncode == 3
-    assert "tells of reviews that this machine has no record of" in refused.stderr
+    assert "tells of reviews that are not on record here" in refused.stderr
     assert "--adopt" in refused.stderr
     assert world.sessions() == 1
     terminal = on_terminal()

@@ -50,8 +50,8 @@ def _repair(store: FileStore, shown: Path, as_is: bool, yes: bool) -> None:
     found, good = (lines_of(data) for data in todo)
     same = next((at for at, pair in enumerate(zip(found, good, strict=False)) if pair[0] != pair[1]), None)
     same = min(len(found), len(good)) if same is None else same
-    _show("Lost from the file", found, same)
-    _show("Restored from the copy", good, same)
+    _show("A repair takes away", found, same)
+    _show("A repair brings back", good, same)
     click.echo(f"After the repair the journal has {_count(good)}{_last(good)}.")
     if _is_completed(found) and not _is_completed(good):
         click.echo("The file says that the task is completed. After the repair it is open again.")
