@@ -38,6 +38,7 @@ COMMANDS = {
     "wait": ("agent", "For agents: ask for a pause before the next session."),
     "ask": ("agent", "For agents: ask the human a question."),
     "hook": ("hook", "For Claude Code's hooks: may it stop, what should it know."),
+    "claude-loop": ("claude_loop", "For Claude Code: a goal that its Stop hook holds it to."),
     "workflow": ("setup", "List, show and check workflow definitions."),
     "install": ("install", "Give pi the extension and the skills; --claude: Claude Code the hooks."),
     "doctor": ("setup", "Check this machine and say what to fix."),

@@ -13,6 +13,7 @@ _ESCAPE = re.compile(
 # Controls except newline and tab, bidirectional marks and overrides, line separators, lone surrogates.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
+_FENCE = re.compile(r"[\s>*+-]*(?:\d+[.)]\s+)?(`{3,}|~{3,})(.*)")  # of a block of code, also in a list or a quote
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd]?)", re.ASCII)
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -76,8 +77,18 @@ def counted(number: float, one: str, many: str = "") -> str:
 
 
 def says_complete(message: str) -> bool:
-    """Whether an agent's last message has the mark of completion on a line of its own."""
-    return any(line.strip() == COMPLETE_MARK for line in message.splitlines())
+    """Whether an agent's last message has the mark of completion on a line of its own, outside of code and quotes."""
+    fence = ""
+    for line in message.splitlines():
+        found = _FENCE.match(line)
+        if fence:
+            if found and found[1].startswith(fence) and not found[2].strip():
+                fence = ""
+        elif found and not (found[1][0] == "`" and "`" in found[2]):
+            fence = found[1]
+        elif line.strip() == COMPLETE_MARK and not line.startswith(("    ", "\t")):
+            return True
+    return False
 
 
 def steps_line(steps: tuple[int, int] | None) -> str:

@@ -59,9 +59,9 @@ def test_an_unmet_criterion_holds_it_and_is_named(claude: Claude, shape: Callabl
 @pytest.mark.parametrize(
     ("asked", "messages", "ok"),
     [
-        ({"last_assistant_message": f"All done. {COMPLETE}"}, [], True),
+        ({"last_assistant_message": f"All done.\n{COMPLETE}"}, [], True),
         ({"last_assistant_message": "All done."}, [COMPLETE], False),
-        ({"last_assistant_message": None}, ["On it.", f"All done. {COMPLETE}"], True),
+        ({"last_assistant_message": None}, ["On it.", f"All done.\n{COMPLETE}"], True),
         ({"last_assistant_message": None}, [COMPLETE, "One more thing."], False),
         ({"last_assistant_message": None}, [], False),
     ],

@@ -182,3 +182,18 @@ def test_in_a_terminal_enter_agrees_to_the_projects_workflow(world: World, on_te
     assert b"[Enter]  Agree to exactly this workflow" in shown
     terminal.send(b"\r")
     terminal.expect(b"Completed")
+
+
+def test_a_chain_of_references_is_refused_by_name_and_the_others_are_still_listed(world: World) -> None:
+    for number in range(600):
+        bring(world, f"w{number}", f'name = "W{number}"\n[[phases]]\nworkflow = "w{number + 1}"\n')
+    bring(world, "w600", phases("end", gate=True))
+    listed = world.cli("workflow", "list")
+    assert listed.returncode == 0
+    assert "rpi" in listed.stdout
+    assert "w600" in listed.stdout
+    refused = world.cli("workflow", "show", "w0")
+    assert refused.returncode == 2
+    assert "'w0' is refused: its references are more than 100 levels deep" in refused.stderr
+    world.script(research())
+    assert world.run().returncode == 3

@@ -1,13 +1,15 @@
 """The answers to Claude Code's hooks. A hook that cannot read something never holds a session.
 
 A loop continues until every criterion is met and Claude says the word of completion. It counts as stuck when the same
-criteria are unmet five times in a row, or after twenty holds (Claude Code itself gives up after eight).
+criteria are unmet five times in a row, or after twenty holds (Claude Code itself gives up after eight). It is paused
+when the state's own `maxIterations` or `budget` is reached.
 In a marathon the runner decides about the end. A session may stop once it has written STATE.json. If it has not, it is
 told so once.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import zlib
 from collections.abc import Mapping
@@ -19,11 +21,15 @@ from marathon.agents.claude.state import (
     criteria_of,
     find_place,
     is_over,
+    is_paid_up,
+    iteration_of,
     joined,
     last_said,
+    max_iterations,
     unmet_criteria,
 )
-from marathon.core.text import COMPLETE_MARK, one_line
+from marathon.core.text import COMPLETE_MARK, one_line, says_complete
+from marathon.errors import MarathonError
 
 STUCK_AFTER = 5
 MOST_HOLDS = 20
@@ -72,6 +78,7 @@ class Verdict(NamedTuple):
     reason: str
     tell: str = ""  # to the human
     streak: Streak = Streak()  # to be remembered of the session from now on
+    paused: bool = False  # a limit of the loop is reached
 
     def output(self) -> dict[str, Any]:
         """{ok, reason} for other readers, beside Claude Code's own fields. It ignores fields that it does not know."""
@@ -108,6 +115,9 @@ def stop(asked: Asked, environ: Mapping[str, str]) -> Verdict:
     else:
         said = asked.last_assistant_message
         verdict = judge_loop(state, last_said(asked.transcript_path) if said is None else said, asked, streak)
+    if verdict.paused and state is not None:
+        with contextlib.suppress(MarathonError):  # a new session is not told of a loop that is paused
+            place.write({**state, "status": "paused"})
     facts = verdict.streak._asdict() if verdict.streak != Streak() else None
     remembered = verdict.streak == streak or place.remember(asked.session_id, facts)
     if verdict.ok or remembered or asked.stop_hook_active is False:
@@ -126,19 +136,32 @@ def judge_loop(state: State, said: str, asked: Asked, streak: Streak) -> Verdict
         reason = "next: list the criteria in .loop/state.json, with a verdict for each in criteriaStatus"
     elif unmet:
         reason = f"unmet: {joined(unmet)}. Meet them, and set each true in criteriaStatus once it is verified"
-    elif COMPLETE_MARK not in said:
-        reason = f"next: all criteria are met; say {COMPLETE_MARK} if you are done"
+    elif not says_complete(said):
+        reason = f"next: all criteria are met; say {COMPLETE_MARK} on a line of its own if you are done"
     else:
         return Verdict(True, "complete")
+    if used_up := _used_up(state, streak):
+        left = f"unmet: {joined(unmet)}" if unmet else reason
+        how = "To allow more: pi-marathon claude-loop resume --max-iterations N"
+        told = f"pi-marathon: the loop is paused, because {used_up}. Left: {left}. {how}"
+        return Verdict(True, f"paused: {used_up}", told, paused=True)
     mark = f"{zlib.crc32(json.dumps(sorted(unmet) or [reason]).encode()):08x}"
     # A new turn starts the count again. Claude Code sometimes claims one in the middle of a turn; the prompt tells.
     new_turn = asked.stop_hook_active is False and not (asked.prompt_id and asked.prompt_id == streak.prompt)
     same = streak.same + 1 if mark == streak.unmet and not new_turn else 1
-    if same < STUCK_AFTER and streak.holds < MOST_HOLDS:
+    if same < STUCK_AFTER and streak.holds < (max_iterations(state) or MOST_HOLDS):
         return Verdict(False, reason, streak=Streak(mark, same, streak.holds + 1, asked.prompt_id))
     why = f"nothing new {same} times in a row" if same >= STUCK_AFTER else f"held {streak.holds} times"
     left = f"unmet: {joined(unmet)}" if unmet else reason
     return Verdict(True, "stuck", f"pi-marathon: the loop is stuck ({why}), so Claude may stop. Left: {left}.")
+
+
+def _used_up(state: State, streak: Streak) -> str:
+    """Which limit of the loop is reached. Claude counts its iterations, and we count how often it was held."""
+    most, done = max_iterations(state), max(iteration_of(state), streak.holds)
+    if most and done >= most:
+        return f"it has used its {most} iterations"
+    return "its budget is used up" if is_paid_up(state) else ""
 
 
 def judge_marathon(state: State | None, written: bool, asked: Asked, streak: Streak) -> Verdict:

@@ -28,6 +28,11 @@ def with_hooks(text: str, program: str) -> str:
     return json.dumps(settings, indent=indented[1] if indented else 2, ensure_ascii=False) + "\n"
 
 
+def has_hooks(text: str) -> bool:
+    """Whether these settings hold our hooks already."""
+    return "marathon" in text and all(f" {words}" in text for words in EVENTS.values())
+
+
 def _add(hooks: dict[str, Any], event: str, program: str, words: str) -> bool:
     """Add the command, or correct its program if we added it earlier. False if nothing changed."""
     ours = [hook for hook in _hooks_of(hooks.setdefault(event, []), event) if _is_ours(hook.get("command"), words)]

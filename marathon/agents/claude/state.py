@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 
 from marathon.core.text import one_line
 from marathon.errors import DiskFailed
-from marathon.store.files import make_private_directory, read_regular, write_atomic
+from marathon.store.files import SHARED_FILE, make_private_directory, read_regular, refuse_link, write_atomic
 from marathon.store.places import states_folder
 
 State = Mapping[str, Any]
 MAX_BYTES = 1024 * 1024
 MOST_SESSIONS = 50
+SKILLS = Path(__file__).parent / "skills"  # for Claude Code only
 MOST_NAMES = 20
 
 
@@ -37,6 +38,12 @@ class Place(NamedTuple):
             return self.state_file.stat().st_mtime_ns > os.stat(self.prompt).st_mtime_ns
         except OSError:
             return False
+
+    def write(self, state: State) -> None:
+        refuse_link(self.state_file.parent)
+        make_private_directory(self.state_file.parent)
+        text = json.dumps(state, indent=2, ensure_ascii=False) + "\n"
+        write_atomic(self.state_file, text.encode("utf-8", "replace"), mode=SHARED_FILE)
 
     def recall(self, session: str) -> object:
         """What was remembered of a session. The caller checks it, because anyone can write that file."""
@@ -72,8 +79,13 @@ def find_place(cwd: str, environ: Mapping[str, str]) -> Place | None:
     above = [project] if project and Path(project) in Path(cwd).parents else []
     for folder in (Path(each, ".loop") for each in (cwd, *above)):
         if os.path.lexists(folder / "state.json"):
-            return Place(folder / "state.json", folder / "stop-hook.json")
+            return loop_place(folder.parent)
     return None
+
+
+def loop_place(project: Path) -> Place:
+    """The loop of a project, whether there is one or not."""
+    return Place(project / ".loop" / "state.json", project / ".loop" / "stop-hook.json")
 
 
 def criteria_of(state: State) -> dict[str, Any]:
@@ -85,6 +97,31 @@ def criteria_of(state: State) -> dict[str, Any]:
 
 def unmet_criteria(state: State) -> list[str]:
     return [name for name, met in criteria_of(state).items() if met is not True]
+
+
+def max_iterations(state: State) -> int:
+    """How often the loop may continue. 0 if the state does not say."""
+    found = _number(state, "maxIterations")
+    return int(found) if found and found >= 1 else 0
+
+
+def iteration_of(state: State) -> int:
+    """As Claude counts them."""
+    return int(_number(state, "iteration") or 0)
+
+
+def is_paid_up(state: State) -> bool:
+    """Whether the recorded cost has reached the budget. Claude Code itself tells a hook no cost."""
+    budget, cost = _number(state, "budget"), _number(state, "cost")
+    return budget is not None and cost is not None and budget > 0 and cost >= budget
+
+
+def _number(state: State, name: str) -> float | None:
+    """The largest that is recorded: in the state itself, or in its metadata."""
+    metadata = state.get("metadata")
+    places = (state, metadata if isinstance(metadata, Mapping) else {})
+    found: list[Any] = [place.get(name) for place in places]
+    return max((float(each) for each in found if type(each) in (int, float) and abs(each) < 1e15), default=None)
 
 
 def is_over(state: State) -> bool:

@@ -9,11 +9,17 @@ import click
 
 from marathon._bundled import bundled
 from marathon.agents.claude.settings import SettingsUnexpected, with_hooks
+from marathon.agents.claude.state import SKILLS
 from marathon.agents.pi.find import EXTENSION, PROMPTS
 from marathon.cli.program import program
 from marathon.errors import WrongUsage
 from marathon.store.install import copy_all, files_below, rewrite
 from marathon.store.places import claude_folder, pi_folder
+
+CLAUDE_HINT = (
+    "In Claude Code, type /hooks to see them. "
+    'To begin a loop: pi-marathon claude-loop init "GOAL" --criterion "WHAT HAS TO BE TRUE"'
+)
 
 
 @click.command("install")
@@ -29,7 +35,7 @@ def command(claude: bool, project: bool) -> None:
     home, done = _for_claude(project) if claude else _for_pi(project)
     for line in done:
         click.echo(f"Wrote {line}")
-    hint = "In Claude Code, type /hooks to see them." if claude else "In pi, try /marathon-status or /scribe."
+    hint = CLAUDE_HINT if claude else "In pi, try /marathon-status or /scribe."
     if project and not claude:
         hint += " pi asks once whether you trust this project."
     click.echo(f"{'Installed in' if done else 'Everything is already in'} {home}. {hint}")
@@ -62,4 +68,4 @@ def _for_claude(project: bool) -> tuple[Path, list[str]]:
         # Claude Code has its own /loop, which a skill of that name would hide.
         name = "marathon-loop" if skill.name == "loop" else skill.name
         done += copy_all(files_below(skill, home / "skills" / name), now)
-    return home, done
+    return home, [*done, *copy_all(files_below(SKILLS, home / "skills"), now)]

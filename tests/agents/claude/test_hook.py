@@ -55,7 +55,7 @@ def evaluated(states: list[State], asked: list[Asked]) -> list[Verdict]:
     [
         (loop(tests=True, lint=False), COMPLETE_MARK, False),
         (loop(tests=True, lint=True), "I am done.", False),
-        (loop(tests=True, lint=True), f"All is well. {COMPLETE_MARK}", True),
+        (loop(tests=True, lint=True), f"All is well.\n{COMPLETE_MARK}", True),
         (loop(), COMPLETE_MARK, False),
         ({}, COMPLETE_MARK, False),
         (loop(tests="true"), COMPLETE_MARK, False),
