@@ -138,6 +138,7 @@ class World:
             # Commands are printed as they work here, and most tests expect them short.
             "PATH": os.pathsep.join((os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent))),
             "HOME": str(self.home),
+            "XDG_STATE_HOME": str(self.home / ".local/state"),
             "PYTHONPATH": str(ROOT),
             "PI_MARATHON_STATES": str(self.states),
             "PI_MARATHON_SHAPE": "tool",  # their instructions say little on purpose
