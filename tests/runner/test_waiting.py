@@ -19,13 +19,12 @@ WAITS: Entry = {"write": {"a.md": "{n}"}, "state": {"state": "running", "phase":
 
 def spent(world: World, seconds: float) -> None:
     """As if that much of the wait had passed while no runner lived."""
-    path = world.task / ".marathon" / "journal.jsonl"
-    records = [json.loads(line) for line in path.read_text().splitlines()]
+    records = world.journal()
     for record in records:
         if record["type"] == "wait_started":
             record["until"] -= seconds
             record["until_boot"] -= seconds
-    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    world.rewrite_journal(records)
 
 
 def seconds_left(shown: str) -> int:
