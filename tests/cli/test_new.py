@@ -258,7 +258,7 @@ def test_what_new_made_runs(world: World) -> None:
     (world.project / "renamed").rename(world.task)
     world.script(research())
     assert world.run().returncode == 3
-    assert world.cli("list", ".").stdout.count("gate") == 1
+    assert world.cli("list", ".").stdout.count("waiting for you") == 1
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def test_a_new_task_lands_in_its_folder_whatever_its_title(world: World, title: 
     assert done.returncode == 0, done.stderr
     created = everything_below(world.project.parent) - before
     assert created
-    assert all(path.startswith("project/docs") for path in created)
+    assert all(path.startswith(("project/docs", "home/.local")) for path in created)  # and the index of all tasks
     (folder,) = (world.project / "docs" / "tasks").iterdir()
     assert len(folder.name) < 100
     assert folder.name.isascii()

@@ -78,12 +78,13 @@ def new(
             raise WrongUsage("The text on standard input becomes the instructions as it is. Leave out the options.")
         title, files[INSTRUCTIONS] = _as_it_is(message_text("-"))
     else:
-        name = kebab(title) if title else ""  # refused before anything is asked
+        if title:
+            kebab(title)  # refused before anything is asked
         if not title or given["goal"] is None:
             if not interactive():
                 raise WrongUsage(NOT_ASKED)
             title, texts = _ask(title, texts)
-        if not name and "\n" in title:
+        if "\n" in title and not texts["goal"]:
             title, files[INSTRUCTIONS] = _as_it_is(title)
         else:
             texts = {key: message_text(text) if key == "goal" else text.strip() for key, text in texts.items()}
