@@ -47,7 +47,7 @@ def test_a_twice_and_a_reason_end_the_task_and_one_a_does_not(world: World, on_t
     terminal.send(b"a")
     terminal.expect(b"Press a again")
     terminal.send(b"x")
-    terminal.expect(GATE)
+    terminal.expect(b"? shows the options")
     assert not [each for each in world.records("gate_answered") if each["choice"] == "accept"]
     terminal.send(b"a")
     terminal.expect(b"Press a again")

@@ -90,7 +90,7 @@ def test_what_ran_and_what_the_agent_says_never_look_the_same(world: World) -> N
     for shown in (ran.stdout, world.cli("status", "task").stdout, summary):
         assert "✓ ran: Made" in shown
         assert "○ agent says: It reads well. (evidence: saw it)" in shown
-        assert "2 criteria" not in shown
+        assert "2 criteria met" not in shown
     assert "1 criterion ran, 1 on the agent's word" in ran.stdout
     told = json.loads(world.cli("status", "task", "--json").stdout)["checks"]
     assert [(each["known_by"], each["evidence"]) for each in told] == [("ran", ""), ("agent", "saw it")]

@@ -96,7 +96,7 @@ def test_two_steers_in_a_session_arrive_in_order_and_once(
         sent = world.cli("steer", "task", words)
         assert sent.returncode == 0
         assert sent.stdout.startswith("Sent")
-    assert "2 message(s)" in world.cli("status", "task").stdout
+    assert "2 messages" in world.cli("status", "task").stdout
     world.release(1)
     runner.communicate(timeout=30)
     assert runner.returncode == 3

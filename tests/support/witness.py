@@ -152,7 +152,7 @@ class Witness:
         """Never the same twice, so that every version can be told from every other."""
         self.counted += 1
         nothing = "# x\n" * (self.counted % 2)  # an empty file, or a heading alone
-        (self.task.folder / name).write_text("x" * self.counted if something else nothing)
+        (self.task.folder / name).write_text("done " + "x" * self.counted if something else nothing)
 
     def leave_state(self, act: Propose | Leave, phase: str) -> None:
         path = self.task.folder / "STATE.json"
