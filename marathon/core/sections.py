@@ -94,7 +94,7 @@ def items(found: Iterable[Block]) -> list[str]:
 
 
 def says_nothing(text: str) -> bool:
-    """Whether there is nothing but blank lines, headings, comments and placeholders."""
+    """Whether there is nothing but blank lines, headings and comments."""
     if not text.strip():
         return True
     beginning = text[:_BEGINNING]  # almost always enough, and quick to parse
@@ -102,7 +102,7 @@ def says_nothing(text: str) -> bool:
 
 
 def _is_empty(block: Block) -> bool:
-    return block.kind in ("heading", "placeholder")
+    return block.kind == "heading" or block.text.startswith("<!--")
 
 
 def boxes(text: str) -> tuple[int, int]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marathon.core.sections import blocks, boxes, items, sections
+from marathon.core.sections import blocks, boxes, items, says_nothing, sections
 
 MARKDOWN = st.lists(
     st.sampled_from(
@@ -192,3 +192,19 @@ def test_any_text_can_be_read(text: str) -> None:
 def test_every_ticked_box_counts_once(steps: list[tuple[bool, str]]) -> None:
     plan = "".join(f"{marker}[{'x' if done else ' '}] step\n" for done, marker in steps)
     assert boxes(f"# Plan\n\n{plan}\nThe end.\n") == (sum(done for done, _ in steps), len(steps))
+
+
+NOTHING = ["", " \n\t\n", "# Title", "# Title\n\n## Part\n", "Title\n=====\n", "# Title\n<!-- a hint -->\n---\n", "#\n"]
+SOMETHING = ["x", "xxx", "# Title\n\ntext", "- item", "#no heading", "```\ncode\n```", "> said", "`<!-- x -->`"]
+
+
+@pytest.mark.parametrize("text", NOTHING)
+def test_headings_alone_say_nothing(text: str) -> None:
+    assert says_nothing(text)
+    assert says_nothing(text + "\n## More\n" * 1000)
+
+
+@pytest.mark.parametrize("text", SOMETHING)
+def test_anything_below_a_heading_says_something(text: str) -> None:
+    assert not says_nothing(text)
+    assert not says_nothing("## Part\n\n" * 1000 + text)
