@@ -102,7 +102,7 @@ def says_nothing(text: str) -> bool:
 
 
 def _is_empty(block: Block) -> bool:
-    return block.kind == "heading" or block.text.startswith("<!--")
+    return block.kind == "heading" or (block.kind == "placeholder" and block.text.startswith("<!--"))
 
 
 def boxes(text: str) -> tuple[int, int]:

@@ -137,7 +137,7 @@ OPTIONS: dict[str, tuple[list[str], int, str]] = {
     "approve without a gate": (["approve", "task"], 2, "No gate"),
     "redo without a gate": (["redo", "task", "-m", "x"], 2, "No gate"),
     "answer without a question": (["answer", "task", "x"], 2, "No gate"),
-    "cancel without a gate": (["cancel", "task", "--yes"], 2, "No gate"),
+    "cancel without a run": (["cancel", "task", "--yes"], 2, "no run of task to cancel"),
     "an empty steer": (["steer", "task", ""], 2, "empty"),
     "a list of a file": (["list", "task/instructions.md"], 2, "cannot be listed"),
     "a demo over files": (["demo", "--into", "task"], 2, "--into"),

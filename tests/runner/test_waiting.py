@@ -65,10 +65,10 @@ def test_a_wait_that_is_over_while_nobody_waited_is_no_wait_any_more(
     terminal.expect(b"any key: go on now")
     terminal.send(b"\x03")
     assert terminal.wait() == 130
-    assert "waiting" in world.cli("list", ".").stdout
+    assert "waits for CI" in world.cli("list", ".").stdout
     spent(world, 600)
     assert "Waits for: a start: its wait is over" in world.cli("status", "task").stdout
-    assert "ready" in world.cli("list", ".").stdout
+    assert "waits for CI" not in world.cli("list", ".").stdout
 
 
 def test_a_wait_whose_time_is_over_goes_on_by_itself(
