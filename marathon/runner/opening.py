@@ -223,4 +223,6 @@ def allow(marathon: Marathon) -> None:
     if lost and not agent.tells_usage:
         flags, have = " and ".join(each.flag for each in lost), "has" if len(lost) == 1 else "have"
         silent = f"The agent {agent.name} has not reported what it uses"
-        marathon.tell(f"{silent}. Until it does, {flags} {have} no effect. The README says how it can report.", "warning")
+        marathon.tell(
+            f"{silent}. Until it does, {flags} {have} no effect. The README says how it can report.", "warning"
+        )

@@ -211,8 +211,8 @@ class Task:
         path = self.folder / name
         if _leads_out(self.folder, path) or not path.is_file():
             return None
-        with disk_errors("read", path):
-            data = path.read_bytes()
+        with disk_errors("read", path), path.open("rb") as file:
+            data = file.read(LONGEST_DOCUMENT + 1)
         return data if len(data) <= LONGEST_DOCUMENT else None
 
     def archive_names(self, outputs: Iterable[str], now: datetime) -> list[tuple[str, str]]:

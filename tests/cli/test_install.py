@@ -115,6 +115,7 @@ def test_the_real_pi_finds_it_and_not_what_was_kept_beside(world: World, tmp_pat
 
 
 CLAUDE_SKILLS = {f"skills/{'marathon-loop' if skill == 'loop' else skill}/SKILL.md" for skill in SKILLS}
+CLAUDE_SKILLS |= {"skills/claude-loop/SKILL.md"}
 
 
 def claude_settings(folder: Path) -> Any:

@@ -45,7 +45,7 @@ def test_the_projects_definition_wins_over_the_users_and_that_over_the_built_in(
     assert "The users" not in listed
     assert "Only mine" in listed
     world.script(research("p"))
-    world.run()
+    world.run("--trust")
     assert "phase p" in world.prompt(1)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.world import World
+from tests.support.world import World, as_human
 
 SIZE = 256 * 1024
 
@@ -40,7 +40,7 @@ class SmallDisk:
     def run(self, world: World, *args: str, limited: int | None = None) -> subprocess.CompletedProcess[str]:
         """A command; `limited`: no file may become longer than this where the disk itself has no limit."""
         return subprocess.run(
-            world.argv(*args),
+            world.argv(*as_human(args, world.project, world.home)),
             cwd=world.project,
             # A compiled module that does not fit would be left cut off in our own checkout.
             env=world.env(PYTHONDONTWRITEBYTECODE="1"),

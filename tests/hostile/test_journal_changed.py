@@ -88,7 +88,7 @@ def in_git(world: World) -> None:
 
 def test_git_clean_in_a_session_costs_nothing_but_a_warning(world: World) -> None:
     in_git(world)
-    cleaned = {**chunk(), "run": "git clean -qfdx"}
+    cleaned = {**chunk(), "run": "git add task/*.md; git clean -qfdx"}
     world.script(research(), plan(), cleaned, finish())
     ran = world.run("--auto-approve")
     assert ran.returncode == 0, ran.stdout + ran.stderr
@@ -188,7 +188,7 @@ def test_a_task_from_another_machine_is_adopted_after_a_yes(world: World, on_ter
     terminal.expect(b"[q]      Quit marathon")
     terminal.send(b"q")
     assert terminal.wait() == 3
-    assert world.sessions() == 2
+    assert world.sessions() == 1, "an answer that was given on another machine has another code, so the gate asks again"
     assert world.run().returncode == 3, "it is asked once"
 
 

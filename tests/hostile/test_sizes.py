@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.world import World, finish, plan, research
+from tests.support.world import World, as_human, finish, plan, research
 
 HUGE = 40 * 2**30
 MEMORY = 2 * 2**30  # a runner that reads such a file fails at once instead of filling the machine
@@ -91,7 +91,7 @@ def test_a_text_that_is_too_long_is_refused_with_the_limit_and_a_long_one_arrive
 
     def send(text: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            world.argv(*command),
+            world.argv(*as_human(command, world.project, world.home)),
             cwd=world.project,
             env=world.env(),
             input=text,

@@ -56,10 +56,20 @@ def code_of(task: Path, home: Path) -> str:
 def as_human(args: Sequence[str], cwd: Path, home: Path) -> list[str]:
     """An answer to a gate with the gate's code; any other command as it is."""
     if args[:1] and args[0] in ("approve", "redo", "answer", "accept") and "--code" not in args:
-        tasks = [cwd / arg for arg in args[1:] if (cwd / arg / ".marathon").is_dir()]
-        if tasks and (code := code_of(tasks[0], home)):
+        task = _task_meant(args[1:], cwd)
+        if task and (code := code_of(task, home)):
             return [args[0], "--code", code, *args[1:]]
     return list(args)
+
+
+def _task_meant(args: Sequence[str], cwd: Path) -> Path | None:
+    """By its path, by a part of its name, or the only one that is not answered."""
+    by_path = [cwd / arg for arg in args if (cwd / arg / ".marathon").is_dir()]
+    project = next((folder for folder in (cwd, *cwd.parents) if (folder / "docs/tasks").is_dir()), cwd)
+    known = [task for task in (project / "task", *project.glob("docs/tasks/*")) if (task / ".marathon").is_dir()]
+    by_name = [task for task in known if any(arg in task.name for arg in args)]
+    waiting = [task for task in known if not list((task / ".marathon/inbox").glob("*.json"))]
+    return next((found[0] for found in (by_path, by_name, waiting) if len(found) == 1), None)
 
 
 class World:
