@@ -51,7 +51,7 @@ def test_a_jump_out_of_plan_forward_or_back_is_not_made(cli: Sweeper, world: Wor
     assert cli.run(world, *world.task_args()) == 3
     printed = cli.printed(world)
     assert "Phase: plan | Iteration: 2" in printed
-    assert "not accepted" in printed
+    assert ("not accepted" if phase == "done" else "to go back from plan to research") in printed
     assert world.sessions() == 2
 
 
@@ -78,7 +78,7 @@ def test_random_proposals_never_get_past_a_review(cli: Sweeper, world: World, se
                 reviewed = True
             case "moved":
                 assert reviewed, f"{at} was left without a review"
-                assert ORDER.index(record["phase"]) == ORDER.index(at) + 1
+                assert ORDER.index(record["phase"]) <= ORDER.index(at) + 1, "it may go back, but never skip"
                 at, reviewed = record["phase"], False
             case "finished":
                 assert at == "implement"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.process.driver import Pty, until
-from tests.support.world import World, finish, plan, research
+from tests.support.world import World, as_human, finish, plan, research
 
 Start = Callable[..., subprocess.Popen[str]]
 SECRET = "sk-planted-0123456789abcdef"
@@ -96,7 +96,7 @@ def assert_private(folder: Path) -> None:
 
 def in_umask(mask: int, world: World, *args: str) -> int:
     return subprocess.run(
-        world.argv(*args),
+        world.argv(*as_human(args, world.project, world.home)),
         cwd=world.project,
         env=world.env(),
         stdin=subprocess.DEVNULL,

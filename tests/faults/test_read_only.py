@@ -108,7 +108,7 @@ def test_commands_that_only_look_need_no_right_to_write(world: World, locked: Lo
     shown = run(world, *world.argv("status", "task"))
     assert shown.returncode == 0
     assert "your review of research" in shown.stdout
-    refused = run(world, *world.argv("approve", "task"))
+    refused = run(world, *world.argv("approve", "task", "--code", world.code()))
     assert refused.returncode in (1, 7)
     assert "Permission denied" in refused.stderr or "cannot be written" in refused.stderr
     assert "Traceback" not in refused.stderr

@@ -26,7 +26,7 @@ class RealWorld(World):
         self.server = ModelServer(coding_agent(self.task))
         self.server.__enter__()
         self.pi = PiHome(folder / "pi", install, self.server.url)
-        self.states = self.pi.states
+        self.states, self.home = self.pi.states, self.pi.home
         self.program = folder / "pi-program"
         self.program.write_text(f'#!/bin/sh\nexec {shlex.join(install.command)} "$@"\n')
         self.program.chmod(0o755)

@@ -55,7 +55,7 @@ def test_money_is_spent_up_to_one_turn_too_much(real: RealWorld, mode: str) -> N
     log = (real.task / ".marathon/runs/001/events/001.jsonl").read_text()
     assert log.count("$0.18 of $0.20 (--max-cost) are used.") == 1
     # With more, it continues where it was cut off, and completes.
-    real.plays(by_phase({"research": [Work(real.task).phase("research.md", "# Found\n")]}))
+    real.plays(by_phase({"research": [Work(real.task).phase("research.md", "# Found\n\nAll of it.\n")]}))
     again = real.run("--max-cost", "+1")
     assert again.returncode == 3, again.stdout
     assert "The session before this one was cut off." in real.prompts()[1]

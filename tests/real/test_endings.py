@@ -11,7 +11,10 @@ MARK = "<loop-complete>"
 
 
 def before_implement(work: Work) -> dict[str, list[Session]]:
-    return {"research": [work.phase("research.md", "# Found\n")], "plan": [work.phase("plan.md", "- [x] 1. a step\n")]}
+    return {
+        "research": [work.phase("research.md", "# Found\n\nAll of it.\n")],
+        "plan": [work.phase("plan.md", "- [x] 1. a step\n")],
+    }
 
 
 def ending_with(work: Work, *turns: Turn) -> Session:

@@ -57,7 +57,7 @@ def ran(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, World]:
 
 
 def _with_two_tools_at_once(real: RealWorld) -> None:
-    done = Work(real.task).phase("research.md", "# Found\n")
+    done = Work(real.task).phase("research.md", "# Found\n\nAll of it.\n")
     assert callable(done)
     both = Turn("I look.", thinking="Where?", tools=[bash("sleep 0.5; echo slow"), bash("echo quick")])
     real.plays(by_phase({"research": [lambda request: [both, *done(request)]]}))

@@ -74,7 +74,10 @@ def test_a_wait_asked_for_by_tool_is_counted_down_and_skipped_by_a_key(real: Rea
     work = Work(real.task)
     real.plays(
         by_phase(
-            {"research": [[Turn(tools=[wait(5, "CI")])], work.phase("research.md", "# Found\n")], "plan": [[Turn("?")]]}
+            {
+                "research": [[Turn(tools=[wait(5, "CI")])], work.phase("research.md", "# Found\n\nAll of it.\n")],
+                "plan": [[Turn("?")]],
+            }
         )
     )
     terminal = real.stream()
@@ -94,7 +97,9 @@ def test_a_wait_asked_for_by_tool_is_counted_down_and_skipped_by_a_key(real: Rea
 @pytest.mark.parametrize("mode", ["tui", "stream"])
 def test_a_question_asked_by_tool_is_answered_in_the_next_session(real: RealWorld, mode: str) -> None:
     work = Work(real.task)
-    real.plays(by_phase({"research": [[Turn(tools=[ask("Which DB?")])], work.phase("research.md", "# Found\n")]}))
+    real.plays(
+        by_phase({"research": [[Turn(tools=[ask("Which DB?")])], work.phase("research.md", "# Found\n\nAll of it.\n")]})
+    )
     terminal = real.terminal("--mode", mode)
     try:
         terminal.resize(40, 120)
@@ -117,7 +122,7 @@ def test_a_question_asked_by_tool_is_answered_in_the_next_session(real: RealWorl
 def steps(real: RealWorld, hold: Turn) -> None:
     """Research whose first turn keeps its second half back."""
     work = Work(real.task)
-    done = work.phase("research.md", "# Found\n")
+    done = work.phase("research.md", "# Found\n\nAll of it.\n")
     assert callable(done)
     real.plays(by_phase({"research": [lambda request: [hold, *done(request)]]}))
 

@@ -64,6 +64,7 @@ def as_human(args: Sequence[str], cwd: Path, home: Path) -> list[str]:
 
 def _task_meant(args: Sequence[str], cwd: Path) -> Path | None:
     """By its path, by a part of its name, or the only one that is not answered."""
+    args = [arg for arg in args if len(arg) < 200]
     by_path = [cwd / arg for arg in args if (cwd / arg / ".marathon").is_dir()]
     project = next((folder for folder in (cwd, *cwd.parents) if (folder / "docs/tasks").is_dir()), cwd)
     known = [task for task in (project / "task", *project.glob("docs/tasks/*")) if (task / ".marathon").is_dir()]
