@@ -195,7 +195,7 @@ def _check_code(shown: Path, command: str, gate: Gate, code: str | None) -> None
         if not _agents_at_work():
             return
         code = click.prompt("An agent is at work on this machine, so this needs the gate's code")
-    where = f"The gate shows it, and so does 'pi-marathon status {shlex.quote(str(shown))}' on a terminal."
+    where = f"The printed gate shows it, and 'pi-marathon status {shlex.quote(str(shown))}' on a terminal."
     if code is None:
         raise WrongUsage(f"Without a terminal, '{command}' needs the gate's code: --code CODE. {where}")
     if not GateCodes(codes_folder()).fits(gate.token, code):
