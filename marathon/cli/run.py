@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+from marathon.agents.base import Agent
 from marathon.agents.table import find_agent
 from marathon.cli.options import CommandLine, check_place, run_options
 from marathon.cli.status_query import Known, course_for, status_of
+from marathon.core.courses.base import Course
 from marathon.core.courses.phases import Phases
 from marathon.core.records import Record
 from marathon.core.text import utc
@@ -17,9 +20,10 @@ from marathon.errors import MarathonError
 from marathon.process.signals import Signals
 from marathon.process.terminal import interactive, on_terminal
 from marathon.runner.loop import run
-from marathon.runner.marathon import Marathon, utc_now
+from marathon.runner.marathon import Marathon, RunOptions, utc_now
 from marathon.runner.marathon import open as open_marathon
 from marathon.runner.opening import check_workflow
+from marathon.runner.workbench import Workbench
 from marathon.show.report import as_json, as_markdown
 from marathon.show.screen import Screen
 from marathon.show.status import Status
@@ -53,7 +57,20 @@ def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
     course = course_for(records, project, line.workflow)
     if not records and isinstance(course, Phases):
         check_workflow(course)
-    asked = not line.as_json
+    return conduct(line, options, project, agent, course)
+
+
+def conduct(
+    line: CommandLine,
+    options: RunOptions,
+    project: Path,
+    agent: Agent,
+    course: Course,
+    workbench: Workbench | None = None,
+    begin: Callable[[Marathon], None] = lambda marathon: None,
+) -> int:
+    """Open a marathon, run it to its end, and leave the reports. `begin` comes before the first step."""
+    task, asked = options.task, not line.as_json
     screen = Screen(sys.stdout if asked else sys.stderr, live=on_terminal() and asked, notify=line.notify)
     with contextlib.ExitStack() as cleanup:
         signals = cleanup.enter_context(Signals())
@@ -71,9 +88,11 @@ def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
             show=screen,
             states=states_folder(),
             trusted=trusted_folder(),
+            workbench=workbench,
         )
         with opened as marathon:
             try:
+                begin(marathon)
                 code = run(marathon)
                 status = _status(marathon)
                 with contextlib.suppress(OSError, MarathonError):

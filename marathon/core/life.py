@@ -44,6 +44,7 @@ from marathon.core.records import (
     RunStarted,
     SessionEnded,
     SessionStarted,
+    Settled,
     SteerTaken,
     WaitEnded,
     WaitStarted,
@@ -172,6 +173,8 @@ def _apply(now: Life, record: Record) -> Life:
             return now._replace(checked=record, streaks=after_checks(now.streaks, record, now.iteration))
         case LimitSet():
             return _limit_set(now, record)
+        case Settled():
+            return _at_rest(now)
         case Finished():
             return _at_rest(now)._replace(finished=True)
         case Cancelled():

@@ -28,8 +28,10 @@ Reason = Literal[
     "workflow",  # the definition changed under the task
     "checks",  # commands that no one has agreed to yet, or criteria that were removed
     "session",  # the human asked to look after every session
+    "baseline",  # a measured loop cannot be measured before anything was changed
     "clarify",  # only in journals of an older version: the instructions said too little
 ]
+MeasurementKind = Literal["baseline", "screen", "confirm", "reference"]
 Oversight = Literal["tool", "colleague"]  # asked at reviews only, or after every session
 Ending = Literal["ended", "crashed", "timeout", "left", "interrupted", "stopped", "lost"]
 # quit, cancel, oversight and refresh (read the files again) are not stored as answers.
@@ -283,6 +285,46 @@ class LimitSet(_Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LaneOpened(_Record):
+    """A measured loop as its files told it when the runner took it over (see core/lanes/model.py)."""
+
+    type: Literal["lane_opened"] = "lane_opened"
+    state: dict[str, Any]
+    commit: str  # what the loop begins with
+    frozen: dict[str, str] = field(default_factory=dict)  # files that must not change, each with a digest
+
+
+@dataclass(frozen=True, kw_only=True)
+class CandidateTaken(_Record):
+    """What a session left: exactly this tree is measured, and kept or reverted."""
+
+    type: Literal["candidate_taken"] = "candidate_taken"
+    tree: str
+    summary: str = ""  # such as "2 files, +10 -3"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured(_Record):
+    """What verify and the guards said about a tree. In a confirmation, reference and candidate took turns."""
+
+    type: Literal["measured"] = "measured"
+    kind: MeasurementKind
+    candidate: list[float] = field(default_factory=list)
+    reference: list[float] = field(default_factory=list)
+    checks: list[dict[str, Any]] = field(default_factory=list)
+    problem: str = ""  # why there is no number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settled(_Record):
+    """An iteration is over: a row of results.jsonl, written once the tree is kept or reverted."""
+
+    type: Literal["settled"] = "settled"
+    row: dict[str, Any]
+    commit: str  # what the loop continues with
+
+
+@dataclass(frozen=True, kw_only=True)
 class Finished(_Record):
     type: Literal["finished"] = "finished"
 
@@ -318,6 +360,10 @@ Record = (
     | CriteriaFound
     | Checked
     | LimitSet
+    | LaneOpened
+    | CandidateTaken
+    | Measured
+    | Settled
     | Finished
     | Cancelled
     | Remark

@@ -10,7 +10,7 @@ from marathon.core.courses.workflow import DONE
 from marathon.core.decide import next_step
 from marathon.core.gates import WAITS_FOR_HUMAN
 from marathon.core.records import Finished, Gate
-from marathon.core.steps import Finish, Halt, Note, RunSession, Verify, Wait
+from marathon.core.steps import Finish, Halt, Measure, Note, RunSession, Settle, TakeCandidate, Verify, Wait
 from marathon.core.text import duration, steps_line
 from marathon.process.signals import Interrupted
 from marathon.runner import gates, verify
@@ -56,6 +56,9 @@ def _run(marathon: Marathon) -> int:
                 marathon.record(step.record)
             case Verify() as step:
                 verify.verify(marathon, step)
+            case TakeCandidate() | Measure() | Settle() as step:
+                assert marathon.workbench
+                marathon.workbench.act(marathon, step)
             case Finish() as step:
                 return _finish(marathon, step)
             case Halt():

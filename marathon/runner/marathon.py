@@ -25,6 +25,7 @@ from marathon.process.signals import Signals
 from marathon.runner import gates, opening, verify
 from marathon.runner.journal import Journal
 from marathon.runner.stops import Stops
+from marathon.runner.workbench import Workbench
 from marathon.store.agent_channel import AgentChannel, sweep
 from marathon.store.base import Lease, Store
 from marathon.store.events import EventLog
@@ -80,6 +81,7 @@ class Marathon:
     environ: Mapping[str, str]
     clock: Callable[[], datetime]
     now: Callable[[], Now]
+    workbench: Workbench | None = None  # of a measured loop
     rechecked: tuple[object, ...] = ()  # what the criteria's files looked like when they were last read
 
     @property
@@ -134,6 +136,7 @@ def open(
     environ: Mapping[str, str] = os.environ,
     clock: Callable[[], datetime] = utc_now,
     now: Callable[[], Now] = moment,
+    workbench: Workbench | None = None,
 ) -> Iterator[Marathon]:
     """Take the task, bring its journal up to date, and hand over a marathon that is ready to run."""
     runner, log = new_runner_id(), EventLog()
@@ -170,6 +173,7 @@ def open(
             environ=environ,
             clock=clock,
             now=now,
+            workbench=workbench,
         )
         opening.bring_up_to_date(marathon)
         verify.recheck(marathon)
