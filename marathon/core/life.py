@@ -48,6 +48,7 @@ from marathon.core.records import (
     RunStarted,
     SessionEnded,
     SessionStarted,
+    Settled,
     SteerTaken,
     WaitEnded,
     WaitStarted,
@@ -197,6 +198,8 @@ def _apply(now: Life, record: Record) -> Life:
             return now._replace(missing=tuple(record.names), without=still)
         case LimitSet():
             return _limit_set(now, record)
+        case Settled():
+            return _at_rest(now)
         case Finished():
             return _at_rest(now)._replace(finished=True, accepted=tuple(record.accepted))
         case Cancelled():

@@ -14,6 +14,8 @@ from typing import Any, get_args
 
 import click
 
+from marathon.cli.arguments import DURATION, MONEY, TIME, TOKENS, Amount
+from marathon.cli.options import CommandLine
 from marathon.core.lanes import names, verbs
 from marathon.core.lanes.model import Acceptance, Check, Direction, LaneState, Measurer, Mode, Refused, Row
 from marathon.core.lanes.numbers import number
@@ -161,6 +163,28 @@ def _frozen(state: LaneState, project: Path) -> LaneState:
     commands = filter(None, (state.verify_command, state.guard_command))
     evaluator = freeze(project, commands, state.protected_paths)
     return state.with_(frozen_paths=list(evaluator.roots), frozen=dict(evaluator.digests))
+
+
+@loop.command("run")
+@click.argument("target", metavar="LANE[/RUN]")
+@click.argument("agent_args", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]")
+@click.option("--agent", default="pi", show_default=True, metavar="NAME", help="As for --task.")
+@click.option("--mode", type=click.Choice(["tui", "stream"]), help="As for --task.")
+@click.option("--max-iterations", type=click.IntRange(min=1), help="Complete after so many.")
+@click.option("--max-time", type=TIME, default="0", help="Working time such as 90m or 8h; 0: no limit.")
+@click.option("--max-cost", type=MONEY, default="0", help="What the agent may cost; 0: no limit.")
+@click.option("--max-tokens", type=TOKENS, default="0", help="Tokens, all kinds together; 0: no limit.")
+@click.option("--session-timeout", type=DURATION, default="2h", show_default=True, help="For one session; 0: none.")
+@click.option("--trust", is_flag=True, help="Agree to the loop's commands as they are now.")
+@JSON
+@_refusals
+def run(target: str, max_iterations: int | None, as_json: bool, trust: bool, **options: Any) -> None:
+    """Run a loop: a session per iteration; the runner measures, and keeps what improves the number."""
+    from marathon.cli.loop_run import run_loop
+
+    typed = frozenset(name for name in ("max_time", "max_cost", "max_tokens") if options[name] and options[name].value)
+    line = CommandLine(task=None, as_json=as_json, trust=trust, typed=typed, max_iterations=Amount(0), **options)
+    click.get_current_context().exit(run_loop(target, line, max_iterations))
 
 
 @loop.command("iterate")
