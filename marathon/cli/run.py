@@ -19,13 +19,14 @@ from marathon.cli.restart import Choice, ask, give_feedback, refuse
 from marathon.cli.settings import project_settings
 from marathon.cli.status_query import Known, course_for, status_of
 from marathon.core.courses.base import Course
+from marathon.core.courses.measured import MeasuredLoop
 from marathon.core.courses.phases import Phases
 from marathon.core.gates import WAITS_FOR_HUMAN
 from marathon.core.life import fold
 from marathon.core.records import Record
 from marathon.core.restart import left_behind
 from marathon.core.text import clean, utc
-from marathon.errors import MarathonError, NotAdopted
+from marathon.errors import MarathonError, NotAdopted, WrongUsage
 from marathon.process.signals import Interrupted, Signals
 from marathon.process.terminal import interactive, on_terminal
 from marathon.runner.definition import Source
@@ -82,6 +83,9 @@ def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
     agent.check()
     records = read_journal(task.journal_path)
     course = course_for(records, project, workflow_of(line, task, records))
+    if isinstance(course, MeasuredLoop):
+        name = "/".join(task.folder.parts[-3:-1])
+        raise WrongUsage(f"{shown} belongs to a measured loop. Type: pi-marathon loop run {name}")
     if not records and isinstance(course, Phases):
         check_workflow(course)
     if options.feedback is not None and not line.yes and not holder_of(task.lock_path):

@@ -353,7 +353,7 @@ class LaneOpened(_Record):
     type: Literal["lane_opened"] = "lane_opened"
     state: dict[str, Any]
     commit: str  # what the loop begins with
-    frozen: dict[str, str] = field(default_factory=dict)  # files that must not change, each with a digest
+    resumes: int = 0  # how often a human resumed it, as its rows tell; one more is a fresh ladder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -373,6 +373,8 @@ class Measured(_Record):
     kind: MeasurementKind
     candidate: list[float] = field(default_factory=list)
     reference: list[float] = field(default_factory=list)
+    also: dict[str, list[float]] = field(default_factory=dict)  # the candidate's secondary metrics,
+    also_reference: dict[str, list[float]] = field(default_factory=dict)  # and the reference's
     checks: list[dict[str, Any]] = field(default_factory=list)
     problem: str = ""  # why there is no number
 

@@ -136,7 +136,8 @@ def _account(marathon: Marathon) -> str:
     parts = [counted(life.iteration, "session"), f"{duration(life.run_seconds)} of work"]
     if life.usage.cost:
         parts.append(f"${life.usage.cost:.2f}")
-    parts += account(life.checked.results, life.accepted) if life.checked else ["nothing was checked"]
+    if marathon.workbench is None:
+        parts += account(life.checked.results, life.accepted) if life.checked else ["nothing was checked"]
     unseen = [review.phase for review in marathon.where.reviews if not review.by_human]
     not_reviewed = f"not reviewed: {' and '.join(unseen)}" if unseen else ""
     return ", ".join([*parts, *filter(None, [steps_line(life.steps), not_reviewed])])

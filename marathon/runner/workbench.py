@@ -4,32 +4,33 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import os
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from marathon.core.courses.measured import Bench
+from marathon.core.courses.measured import BOUNDS, Bench
 from marathon.core.events import Notice, Ticked
-from marathon.core.lanes.metric import Unclear, metric_in
+from marathon.core.lanes.also import parse_also
 from marathon.core.lanes.model import Check, LaneState, Row
 from marathon.core.lanes.names import Run
-from marathon.core.lanes.noise import SCREEN_SAMPLES, turns
+from marathon.core.lanes.noise import CONFIRM_SAMPLES, SCREEN_SAMPLES, turns
 from marathon.core.lanes.numbers import change, number
+from marathon.core.lanes.reading import NoMetric, Reading, read_metric
+from marathon.core.lanes.rules import applied
+from marathon.core.lanes.trial import commit_message
 from marathon.core.records import CandidateTaken, LaneOpened, Measured, MeasurementKind, RunStarted, Settled
 from marathon.core.steps import Measure, Settle, TakeCandidate
 from marathon.core.text import clean, one_line, utc
-from marathon.git.lane_tree import LaneTree
+from marathon.git.lanes import LaneTree, head_of
 from marathon.process.signals import Interrupted
 from marathon.process.start import Command, Exit, StartFailed
 from marathon.process.supervisor import run
 from marathon.runner.checks import check_environment
 from marathon.runner.waiting import pause
+from marathon.store.evaluator import Evaluator, freeze
 from marathon.store.files import make_private_directory, opened
-from marathon.store.lanes import Lanes
+from marathon.store.lanes import Lane, Lanes
 from marathon.store.places import measuring_lock
 
 if TYPE_CHECKING:
@@ -37,16 +38,25 @@ if TYPE_CHECKING:
 
 LONGEST_OUTPUT = 1024 * 1024
 TIMEOUT = 3600.0
-KEPT = ("keep", "log")
-_MISSING = "missing"
 
 
 class Stopped(Exception):
     """The human asked the runner to stop. What was not recorded is measured again at the next start."""
 
 
-class Unmeasured(Exception):
-    """Why a tree has no number."""
+@dataclass
+class _Samples:
+    """What verify printed for one side."""
+
+    values: list[float]
+    also: dict[str, list[float]]
+
+    def add(self, reading: Reading) -> None:
+        self.values.append(reading.metric)
+        for name, values in self.also.items():
+            if name not in reading.others:
+                raise NoMetric(f"verify printed no METRIC {name}")
+            values.append(reading.others[name])
 
 
 @dataclass(frozen=True)
@@ -59,136 +69,137 @@ class Workbench:
 
     # What the runner does once, before the loop
 
-    def open(self, marathon: Marathon, state: LaneState) -> None:
-        """Tell the journal what the loop's files say, and finish what a crash cut off between the two."""
+    def open(self, marathon: Marathon) -> None:
+        """Tell the journal what a human changed in the loop's files, and finish what a crash cut off."""
         bench = _bench(marathon)
-        if bench is None:
-            marathon.record(LaneOpened(state=state.facts(), commit=self.tree.head(), frozen=self._frozen(state)))
-            return
-        if marathon.life.finished or bench.state.status != "running" or _bounds(bench.state) != _bounds(state):
-            if marathon.life.finished:
-                marathon.record(RunStarted(run=marathon.life.run + 1, path=[], phase=marathon.life.phase))
-            marathon.record(LaneOpened(state=state.facts(), commit=bench.commit, frozen=bench.frozen))
         with self.lanes.locked():
-            lane = self.lanes.load(self.run)
-            known = {(row.iteration, row.action) for row in lane.rows}
-            for row in bench.rows:
-                if (row.iteration, row.action) not in known:
-                    self._store(row)
+            lane = self._store(bench.rows if bench else ())
+        state, resumes = lane.state, sum(row.action == "resumed" for row in lane.rows)
+        if bench is None or bench.state.baseline is None:
+            self._begin(marathon, state, resumes)
+            return
+        if marathon.life.finished and resumes > bench.resumes:
+            marathon.record(RunStarted(run=marathon.life.run + 1, path=[], phase=marathon.life.phase))
+        measured_in_vain = bench.measured and not bench.candidate
+        if resumes > bench.resumes or measured_in_vain or _bounds(bench.state) != _bounds(state):
+            marathon.record(LaneOpened(state=state.facts(), commit=bench.commit, resumes=resumes))
         if bench.candidate is not None:  # measuring was cut off, perhaps while another tree was in the folder
-            self.tree.show(bench.candidate.tree, bench.commit)
-        elif marathon.life.session is None:
-            self.tree.show(self.tree.tree_of(bench.commit), bench.commit)
+            self.tree.put(bench.candidate.tree)
+        elif not bench.touched:
+            self.tree.restore(self.tree.at(bench.commit))
+
+    def _begin(self, marathon: Marathon, state: LaneState, resumes: int) -> None:
+        """Without a baseline, a loop begins with the project's last commit, which may have been fixed by now."""
+        commit = head_of(self.lanes.project)
+        self.tree.restore(self.tree.at(commit))
+        commands = filter(None, (state.verify_command, state.guard_command))
+        frozen = freeze(self.tree.folder, commands, state.protected_paths or ())
+        state = state.with_(measured_by="runner", frozen_paths=list(frozen.roots), frozen=dict(frozen.digests))
+        marathon.record(LaneOpened(state=state.facts(), commit=commit, resumes=resumes))
 
     def act(self, marathon: Marathon, step: TakeCandidate | Measure | Settle) -> None:
         bench = _bench(marathon)
         assert bench is not None
         match step:
             case TakeCandidate():
-                self._take(marathon, bench)
+                tree = self.tree.tree()
+                summary = self.tree.summary(self.tree.at(bench.commit).tree, tree)
+                marathon.record(CandidateTaken(tree=tree, summary=summary))
             case Measure():
                 with contextlib.suppress(Stopped):
                     marathon.record(self._measure(marathon, bench, step.kind))
             case Settle():
                 self._settle(marathon, bench, Row.model_validate(step.row))
 
-    # The candidate
-
-    def _take(self, marathon: Marathon, bench: Bench) -> None:
-        tree, before = self.tree.snapshot(), self.tree.tree_of(bench.commit)
-        self.tree.hold(tree)
-        summary = self.tree.summary(before, tree) if tree != before else ""
-        marathon.record(CandidateTaken(tree=tree, summary=summary))
-
     # Measuring
 
     def _measure(self, marathon: Marathon, bench: Bench, kind: MeasurementKind) -> Measured:
-        state, base = bench.state, self.tree.tree_of(bench.commit)
-        candidate = bench.candidate.tree if bench.candidate and kind in ("screen", "confirm") else base
-        marathon.tell(f"Measuring: {_WHAT[kind]}.")
+        """The cheap tests come first, and nothing is sampled once a check has failed."""
+        state, base = bench.state, self.tree.at(bench.commit).tree
+        tree = bench.candidate.tree if bench.candidate and kind in ("screen", "confirm") else base
+        also = [parse_also(text).name for text in state.also or ()]
+        sides = {side: _Samples([], {name: [] for name in also}) for side in ("candidate", "reference")}
         checks: list[Check] = []
-        candidates: list[float] = []
-        references: list[float] = []
         problem = ""
+        marathon.tell(f"Measuring: {_WHAT[kind]}.")
         with _alone(marathon):
             try:
-                self.tree.show(candidate, bench.commit)
-                checks = self._checks(marathon, bench, kind, candidate)
-                if all(check.passed for check in checks):
-                    for side in _order(kind, state):
-                        self.tree.show(candidate if side == "candidate" else base, bench.commit)
-                        taken = candidates if side == "candidate" else references
-                        taken.append(self._sample(marathon, bench))
-                    if kind == "confirm":
-                        self.tree.show(candidate, bench.commit)
-                        checks += self._holdout(marathon, state)
-            except Unmeasured as error:
+                checks += self._checks(marathon, bench, kind, tree)
+                for side in _order(kind, state) if _passed(checks) else ():
+                    self.tree.put(tree if side == "candidate" else base)
+                    sides[side].add(self._sample(marathon, state))
+                if kind != "reference" and _passed(checks):
+                    checks += self._last_checks(marathon, bench, kind, tree)
+            except NoMetric as error:
                 problem = str(error)
-            finally:
-                with contextlib.suppress(Stopped):
-                    self.tree.show(candidate, bench.commit)
+        candidate, reference = sides["candidate"], sides["reference"]
         return Measured(
             kind=kind,
-            candidate=candidates,
-            reference=references,
+            candidate=candidate.values,
+            reference=reference.values,
+            also=candidate.also,
+            also_reference=reference.also if reference.values else {},
             checks=[check.facts() for check in checks],
             problem=problem,
         )
 
-    def _checks(self, marathon: Marathon, bench: Bench, kind: MeasurementKind, tree: str) -> list[Check]:
-        """What has to hold beside the number, the cheap ones first."""
-        state, checks = bench.state, []
-        if changed := self._changed(bench):
-            return [_protected(changed)]
-        if kind in ("screen", "confirm") and (nested := self.tree.nested(tree)):
-            before = self.tree.nested(self.tree.tree_of(bench.commit))
-            if new := sorted(set(nested) - set(before)):
-                return [Check(name="no repository inside", passed=False, evidence=", ".join(new))]
-        if state.guard_command and kind != "confirm":
+    def _checks(self, marathon: Marathon, bench: Bench, kind: MeasurementKind, tree: str) -> Iterator[Check]:
+        """What has to hold before the number counts. The guard is run once for a tree that may stay."""
+        state, base = bench.state, self.tree.at(bench.commit).tree
+        self.tree.put(tree)
+        frozen = self._frozen(state)
+        if not frozen.passed:
+            yield frozen
+            return
+        if kind == "screen" and (new := self.tree.nested(tree) - self.tree.nested(base)):
+            names = ", ".join(one_line(name, 100) for name in sorted(new)[:5])
+            yield Check(name="no repository inside", passed=False, kind="tree", evidence=names)
+            return
+        if state.guard_command and kind in _GUARDED[state.acceptance]:
             ended, output = self._run(marathon, state.guard_command)
-            passed = ended.code == 0
-            said = None if passed else _said(ended, output)
-            checks.append(Check(name="guard", passed=passed, kind="guard", command=state.guard_command, evidence=said))
-            if changed := self._changed(bench):
-                checks.append(_protected(changed))
-        return checks
+            said = None if ended.code == 0 else _said(ended, output)
+            command = state.guard_command
+            yield Check(name="guard", passed=ended.code == 0, kind="guard", command=command, evidence=said)
 
-    def _holdout(self, marathon: Marathon, state: LaneState) -> list[Check]:
-        """A command that the agent never sees. Neither its text nor its output goes into a row."""
-        command = self.lanes.holdout(state)
-        if not command:
-            return []
-        ended, _ = self._run(marathon, command)
-        return [Check(name="holdout", passed=ended.code == 0, kind="holdout")]
+    def _last_checks(self, marathon: Marathon, bench: Bench, kind: MeasurementKind, tree: str) -> Iterator[Check]:
+        """That no one moved the goal meanwhile, and the holdout, of which neither text nor output goes into a row."""
+        self.tree.put(tree)
+        frozen = self._frozen(bench.state)
+        if not frozen.passed or kind == "confirm":
+            yield frozen
+        holdout = self.lanes.holdout(bench.state)
+        if frozen.passed and holdout and kind in _GUARDED[bench.state.acceptance]:
+            ended, _ = self._run(marathon, holdout)
+            yield Check(name="holdout", passed=ended.code == 0, kind="holdout")
 
-    def _sample(self, marathon: Marathon, bench: Bench) -> float:
-        """One number, of exactly the files that are in the folder now."""
-        assert bench.state.verify_command
-        ended, output = self._run(marathon, bench.state.verify_command)
+    def _frozen(self, state: LaneState) -> Check:
+        return Evaluator(tuple(state.frozen_paths or ()), state.frozen or {}).check(self.tree.folder)
+
+    def _sample(self, marathon: Marathon, state: LaneState) -> Reading:
+        """One run of verify on exactly the files that lie in the folder now."""
+        ended, output = self._run(marathon, state.verify_command or "")
         if ended.code != 0:
-            raise Unmeasured(f"verify failed: {_said(ended, output)}")
-        if changed := self._changed(bench):
-            raise Unmeasured(f"verify changed protected files: {', '.join(changed)}")
-        try:
-            return metric_in(output, bench.state)
-        except Unclear as error:
-            raise Unmeasured(str(error)) from error
+            raise NoMetric(f"verify failed: {_said(ended, output)}")
+        return read_metric(output, state.metric_name, state.metric_json, state.metric_regex)
 
     def _run(self, marathon: Marathon, command: str) -> tuple[Exit, str]:
         """Run a command of the loop in its tree. Its standard output comes back, at most a megabyte of it."""
         lines: list[bytes] = []
+        errors: list[bytes] = []
+        size = 0
 
         def on_output(stream: str, line: bytes, complete: bool) -> None:
-            if stream == "out" and sum(map(len, lines[-1:])) + len(line) < LONGEST_OUTPUT and len(lines) < 20_000:
-                lines.append(line + (b"\n" if complete else b""))
-            elif stream == "err":
+            nonlocal size
+            if stream == "err":
                 errors[:] = [*errors[-20:], line]
+            elif size < LONGEST_OUTPUT:
+                lines.append(line + (b"\n" if complete else b""))
+                size += len(lines[-1])
 
         def on_tick() -> bool:
             marathon.emit(Ticked())
             return marathon.stops.now()
 
-        errors: list[bytes] = []
         environ = check_environment(marathon.task, marathon.runner)
         try:
             ended = run(
@@ -201,7 +212,7 @@ class Workbench:
                 timeout=TIMEOUT,
             )
         except StartFailed as error:
-            raise Unmeasured(f"it could not be started: {error.strerror}") from error
+            raise NoMetric(f"a shell could not be started in {self.tree.folder}: {error.strerror}") from error
         if ended.reason == "stopped":
             raise Stopped
         if signum := _SIGNALS.get(ended.reason):
@@ -209,37 +220,29 @@ class Workbench:
         text = b"".join(lines).decode("utf-8", "replace")
         return ended, text if ended.code == 0 else text + b"\n".join(errors).decode("utf-8", "replace")
 
-    # What must not change
-
-    def _frozen(self, state: LaneState) -> dict[str, str]:
-        """The files that decide what is kept: those that the commands name, and those the human protects."""
-        words = [word for command in (state.verify_command, state.guard_command) for word in _words(command or "")]
-        named = [word for word in words if (self.tree.folder / word).is_file() and not Path(word).is_absolute()]
-        return {path: _digest(self.tree.folder / path) for path in [*named, *(state.protected_paths or ())]}
-
-    def _changed(self, bench: Bench) -> list[str]:
-        return [path for path, digest in bench.frozen.items() if _digest(self.tree.folder / path) != digest]
-
     # The end of an iteration
 
     def _settle(self, marathon: Marathon, bench: Bench, row: Row) -> None:
-        """Git first, then the journal, then the loop's files. After a crash the same step comes again."""
-        row, commit = row.model_copy(update={"timestamp": utc(marathon.clock())}), bench.commit
-        if row.action in KEPT and bench.candidate:
-            commit = self.tree.keep(bench.candidate.tree, bench.commit, _message(bench.state, row))
-            row = row.model_copy(update={"commit": commit})
-        else:
-            self.tree.show(self.tree.tree_of(commit), commit)
-        marathon.record(Settled(row=row.facts(), commit=commit))
+        """The journal names the commit before the branch moves, so a crash in between is finished from the journal."""
+        row, after = row.model_copy(update={"timestamp": utc(marathon.clock())}), self.tree.at(bench.commit)
+        if bench.candidate and row.action in ("keep", "log") and row.acceptance_passed:
+            after = self.tree.commit(after, bench.candidate.tree, commit_message(bench.state, row))
+            row = row.model_copy(update={"commit": after.commit})
+        marathon.record(Settled(row=row.facts(), commit=after.commit))
+        self.tree.restore(after)
         with self.lanes.locked():
-            self._store(row)
+            self._store([row])
         marathon.tell(_line(bench.state, row), "warning" if row.action == "crash" else "info")
 
-    def _store(self, row: Row) -> None:
-        from marathon.core.lanes.rules import applied
-
+    def _store(self, rows: Sequence[Row]) -> Lane:
+        """Add rows to the loop's files, where they are not there. What a human has changed there meanwhile stays."""
         lane = self.lanes.load(self.run)
-        self.lanes.save(lane, applied(lane.state, row), row, row.timestamp)
+        known = {(row.iteration, row.action, row.timestamp) for row in lane.rows}
+        for row in rows:
+            if (row.iteration, row.action, row.timestamp) not in known:
+                self.lanes.save(lane, applied(lane.state, row), row, row.timestamp)
+                lane = self.lanes.load(self.run)
+        return lane
 
 
 _WHAT: Mapping[MeasurementKind, str] = {
@@ -248,6 +251,11 @@ _WHAT: Mapping[MeasurementKind, str] = {
     "confirm": "that gain once more, in turn with what it is compared with",
     "reference": "what was kept, to see whether the machine has changed",
 }
+# Where the number decides, the guard is run for a promising candidate only.
+_GUARDED: Mapping[str, Sequence[MeasurementKind]] = {
+    "keep-revert": ("baseline", "confirm"),
+    "log": ("baseline", "screen"),
+}
 _SIGNALS: Mapping[str, int] = {"interrupted": 2, "terminated": 15, "hungup": 1}
 
 
@@ -255,16 +263,20 @@ def _bench(marathon: Marathon) -> Bench | None:
     return marathon.life.own if isinstance(marathon.life.own, Bench) else None
 
 
-def _bounds(state: LaneState) -> tuple[Any, ...]:
-    return state.max_iterations, state.target_metric
+def _bounds(state: LaneState) -> list[Any]:
+    return [getattr(state, name) for name in BOUNDS]
+
+
+def _passed(checks: Sequence[Check]) -> bool:
+    return all(check.passed for check in checks)
 
 
 def _order(kind: MeasurementKind, state: LaneState) -> Sequence[str]:
     """Which tree is measured when. At the baseline both sides are the same tree."""
-    least = max(SCREEN_SAMPLES, state.min_measurements or 0)
+    least = state.min_measurements or 0
     if kind in ("baseline", "confirm"):
-        return list(turns(max(5, least)))
-    return ["candidate"] * (max(5, least) if kind == "reference" else least)
+        return list(turns(max(CONFIRM_SAMPLES, least)))
+    return ["candidate"] * max(CONFIRM_SAMPLES if kind == "reference" else SCREEN_SAMPLES, least)
 
 
 @contextlib.contextmanager
@@ -273,75 +285,40 @@ def _alone(marathon: Marathon) -> Iterator[None]:
     path = measuring_lock()
     make_private_directory(path.parent)
     with opened(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC) as fd:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _locked(fd):
             marathon.tell("Another loop measures on this machine. Waiting for it.")
-            while not marathon.stops.now():
-                with contextlib.suppress(BlockingIOError):
-                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                pause(0.2, marathon.signals)
-            else:
-                raise Stopped from None
+            while not _locked(fd):
+                if marathon.stops.now():
+                    raise Stopped
+                pause(0.1, marathon.signals)
         yield
 
 
-def _protected(changed: Sequence[str]) -> Check:
-    evidence = f"changed: {', '.join(changed)}"
-    return Check(name="protected files", passed=False, kind="protect", evidence=evidence)
-
-
-def _words(command: str) -> list[str]:
+def _locked(fd: int) -> bool:
     try:
-        return [word.removeprefix("./") for word in shlex.split(command)]
-    except ValueError:
-        return []
-
-
-def _digest(path: Path) -> str:
-    """Of a file, or of every file in a folder."""
-    if path.is_dir() and not path.is_symlink():
-        below = sorted(each for each in path.rglob("*") if each.is_file() or each.is_symlink())
-        parts = [f"{each.relative_to(path)} {_digest(each)}" for each in below if ".git" not in each.parts]
-        return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
-    if path.is_symlink():
-        return f"-> {os.readlink(path)}"
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return _MISSING
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _said(ended: Exit, output: str) -> str:
     how = "it took too long" if ended.reason == "timeout" else f"exit code {ended.code}"
-    if ended.code is None and ended.signal:
+    if ended.code is None and ended.signal and ended.reason != "timeout":
         how = f"it was killed by signal {ended.signal}"
     lines = [line for line in clean(output).splitlines() if line.strip()]
     return f"{how}: {one_line(lines[-1], 200)}" if lines else how
 
 
-def _message(state: LaneState, row: Row) -> str:
-    """The message of a kept commit, with its numbers."""
-    name = state.metric_name or "metric"
-    subject = one_line(row.hypothesis or f"iteration {row.iteration}", 60)
-    parts = [f"{state.lane}: {subject}", ""]
-    if row.metric is not None and row.baseline is not None:
-        parts.append(f"{name}: {number(row.baseline)} -> {number(row.metric)}")
-        parts.append(f"({change(row.metric, row.baseline, state.metric_direction)})")
-    parts.append(f"Iteration {row.iteration} of {state.name}")
-    return "\n".join(parts)
-
-
 def _line(state: LaneState, row: Row) -> str:
     """An iteration in a line, for the screen."""
     if row.action == "baseline":
-        return f"📏 Baseline {number(row.metric or 0)}: {row.reason}."
+        return f"📏 Baseline {number(row.metric or 0)}: {one_line(row.reason or '', 200)}."
     if row.is_mark:
-        return f"📏 {row.action.capitalize()}: {one_line(row.reason or 'a fresh start of the ladder', 200)}"
+        return f"📏 {row.action.capitalize()}: {one_line(row.reason or 'the ladder starts anew', 200)}."
     sign = {"keep": "✓ kept", "log": "✓ logged", "revert": "↩ reverted"}.get(row.action, f"↩ {row.action}")
     numbers = ""
     if row.metric is not None and row.baseline is not None:
         numbers = f" {number(row.metric)} ({change(row.metric, row.baseline, state.metric_direction)})"
-    return f"📏 Iteration {row.iteration} {sign}{numbers}: {one_line(row.reason or '', 200)}"
+    why = one_line(row.error or row.acceptance_reason or row.reason or "", 200)
+    return f"📏 Iteration {row.iteration} {sign}{numbers}: {why}."

@@ -17,6 +17,7 @@ import click
 from marathon.cli.arguments import DURATION, MONEY, TIME, TOKENS, Amount
 from marathon.cli.options import CommandLine
 from marathon.core.lanes import names, verbs
+from marathon.core.lanes.also import parse_also
 from marathon.core.lanes.model import Acceptance, Check, Direction, LaneState, Measurer, Mode, Refused, Row
 from marathon.core.lanes.numbers import number
 from marathon.core.lanes.reading import regex_mistake
@@ -85,6 +86,10 @@ def loop() -> None:
 @click.option("--samples", type=click.IntRange(min=1), help="The least numbers per measurement.")
 @click.option("--target", type=float, metavar="X", help="Complete when the number is reached.")
 @click.option("--max-iterations", type=click.IntRange(min=1), help="Complete after so many.")
+@click.option("--plateau", type=click.IntRange(min=1), metavar="N", help="Complete after N in a row without a gain.")
+@click.option(
+    "--also", multiple=True, metavar="NAME:lower|higher:X[%]", help="A metric that may get worse by at most X."
+)
 @click.option("--protect", multiple=True, metavar="PATH", help="Must not change; may be given again.")
 @click.option("--holdout", metavar="CMD", help="A guard that only the runner knows.")
 @click.option("--measured-by", type=click.Choice(get_args(Measurer)), help="Without it, who measures the baseline.")
@@ -109,7 +114,10 @@ def start(goal: str, lane: str | None, tag: str | None, as_json: bool, **options
         _print_json({"target": state.name, "next": show.next_command(state), "state": state.facts()})
         return
     mode = f"{state.mode}, {state.metric_direction} is better, {state.acceptance}"
-    _print([f"Started {state.name} ({mode}).", f"Next, the baseline: {show.next_command(state)}"])
+    lines = [f"Started {state.name} ({mode}).", f"Next, the baseline: {show.next_command(state)}"]
+    if state.verify_command and state.measured_by is None and not state.prompt_verifier:
+        lines.append(f"Or let the runner measure: {verbs.command('run', state)}")
+    _print(lines)
 
 
 def _new_state(goal: str, lane: str, tag: str, now: str, options: dict[str, Any]) -> LaneState:
@@ -144,16 +152,32 @@ def _new_state(goal: str, lane: str, tag: str, now: str, options: dict[str, Any]
         min_measurements=options["samples"],
         target_metric=options["target"],
         max_iterations=options["max_iterations"],
+        plateau=options["plateau"],
+        also=list(options["also"]) or None,
         protected_paths=list(options["protect"]) or None,
         in_place=options["in_place"] or None,
         measured_by=measurer,
         started_at=now,
         last_updated=now,
     )
+    if state.also:
+        _check_also(state)
     return state.with_(acceptance_mode=state.acceptance)
 
 
-_ONLY_RUNNER = {"holdout": "--holdout", "in_place": "--in-place"}
+_ONLY_RUNNER = {"holdout": "--holdout", "in_place": "--in-place", "also": "--also"}
+
+
+def _check_also(state: LaneState) -> None:
+    """Secondary metrics come as METRIC lines beside a named one, and are compared when a gain is confirmed."""
+    for text in state.also or ():
+        parse_also(text)
+    if not state.metric_name:
+        raise Refused("--also needs the name of the number that decides.", "Verify prints METRIC lines: --metric NAME")
+    if state.metric_json or state.metric_regex:
+        raise Refused("--also reads METRIC lines.", "Leave out --metric-json and --metric-regex.")
+    if state.acceptance == "log":
+        raise Refused("--also needs a loop that keeps and reverts.", "Leave it out, or use --acceptance keep-revert.")
 
 
 def _frozen(state: LaneState, project: Path) -> LaneState:
@@ -171,6 +195,8 @@ def _frozen(state: LaneState, project: Path) -> LaneState:
 @click.option("--agent", default="pi", show_default=True, metavar="NAME", help="As for --task.")
 @click.option("--mode", type=click.Choice(["tui", "stream"]), help="As for --task.")
 @click.option("--max-iterations", type=click.IntRange(min=1), help="Complete after so many.")
+@click.option("--target", "target_metric", type=float, metavar="X", help="Another target than before.")
+@click.option("--plateau", type=click.IntRange(min=1), metavar="N", help="Complete after N in a row without a gain.")
 @click.option("--max-time", type=TIME, default="0", help="Working time such as 90m or 8h; 0: no limit.")
 @click.option("--max-cost", type=MONEY, default="0", help="What the agent may cost; 0: no limit.")
 @click.option("--max-tokens", type=TOKENS, default="0", help="Tokens, all kinds together; 0: no limit.")
@@ -178,13 +204,14 @@ def _frozen(state: LaneState, project: Path) -> LaneState:
 @click.option("--trust", is_flag=True, help="Agree to the loop's commands as they are now.")
 @JSON
 @_refusals
-def run(target: str, max_iterations: int | None, as_json: bool, trust: bool, **options: Any) -> None:
+def run(target: str, as_json: bool, trust: bool, **options: Any) -> None:
     """Run a loop: a session per iteration; the runner measures, and keeps what improves the number."""
     from marathon.cli.loop_run import run_loop
 
+    bounds = {name: options.pop(name) for name in ("max_iterations", "target_metric", "plateau")}
     typed = frozenset(name for name in ("max_time", "max_cost", "max_tokens") if options[name] and options[name].value)
     line = CommandLine(task=None, as_json=as_json, trust=trust, typed=typed, max_iterations=Amount(0), **options)
-    click.get_current_context().exit(run_loop(target, line, max_iterations))
+    click.get_current_context().exit(run_loop(target, line, **bounds))
 
 
 @loop.command("iterate")
@@ -362,12 +389,18 @@ def ls(archived: bool, as_json: bool) -> None:
 @ANY
 @click.option("--max-iterations", type=click.IntRange(min=1), help="Another bound than before.")
 @click.option("--target", "target_metric", type=float, metavar="X", help="Another target than before.")
+@click.option("--plateau", type=click.IntRange(min=1), metavar="N", help="Another bound than before.")
 @JSON
 @_refusals
-def resume(target: str, max_iterations: int | None, target_metric: float | None, as_json: bool) -> None:
+def resume(target: str, as_json: bool, **bounds: float | None) -> None:
     """Let a loop run again. One that had ended gets a fresh ladder."""
+    from marathon.cli.loop_run import task_of, waits_at_gate
+
     with _changing(target, "resume") as change:
-        state, row = verbs.resume(change.state, change.now, max_iterations=max_iterations, target_metric=target_metric)
+        known = task_of(change.lanes, change.run)
+        if known and known.life.gate and change.state.status == "stopped":
+            raise waits_at_gate(known, change.run.name)
+        state, row = verbs.resume(change.state, change.now, **bounds)
         change.to(state, row)
     _tell(state, as_json, [f"{state.name} is running.", f"Next: {show.next_command(state)}"], row)
 
@@ -405,7 +438,9 @@ def archive(target: str, as_json: bool) -> None:
 @JSON
 @_refusals
 def rm(target: str, yes: bool, as_json: bool) -> None:
-    """Remove a loop with all of its files. It has to be named exactly."""
+    """Remove a loop with all of its files. It has to be named exactly. The branch with what was kept stays."""
+    from marathon.cli.loop_run import clear_away, runner_of
+
     lanes = Lanes(find_project(Path.cwd()))
     lane, tag = names.split(target)
     matches = [run for run in lanes.runs() if run.lane == lane and tag in (None, run.tag)]
@@ -417,6 +452,7 @@ def rm(target: str, yes: bool, as_json: bool) -> None:
     if not yes and not as_json and interactive():
         click.confirm(f"Remove {matches[0].name} with its results and lessons?", abort=True)
     with lanes.locked():
+        clear_away(lanes, matches[0], runner_of(lanes, matches[0]))
         lanes.remove(matches[0])
     if as_json:
         _print_json({"target": matches[0].name, "status": "removed"})
@@ -468,6 +504,8 @@ def _one(target: str, runs: Sequence[names.Run], verb: str) -> names.Run:
 
 def _end(target: str, verb: str, status: str, as_json: bool) -> None:
     """Pause, stop or archive one loop, or without a name those that the verb is about then."""
+    from marathon.cli.loop_run import ask_to_stop, clear_away, runner_of
+
     lanes, now = Lanes(find_project(Path.cwd())), _now()
     _some(target, lanes.runs(), verb)
     ended = []
@@ -476,10 +514,13 @@ def _end(target: str, verb: str, status: str, as_json: bool) -> None:
             lane = lanes.load(run)
             _warn(lane.notices)
             state = verbs.ended(lane.state, status, now)
+            holder = runner_of(lanes, run)
             if status == "archived":
+                clear_away(lanes, run, holder)
                 lanes.archive(state, now)
             else:
                 lanes.save(lane, state, None, now)
+                ask_to_stop(lanes, run, holder)
             ended.append(state)
     if as_json:
         facts = [_facts(state) for state in ended]

@@ -6,7 +6,6 @@ The rules for numbers, rows and the end of a loop stand in core/lanes. This modu
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from statistics import median
 from typing import Any, ClassVar
 
 from marathon.core.breakers import CUT_SHORT
@@ -14,12 +13,14 @@ from marathon.core.budgets import Limits
 from marathon.core.courses.base import Course
 from marathon.core.courses.where import Where
 from marathon.core.courses.workflow import Phase
-from marathon.core.decide import note_of, stuck_reason
+from marathon.core.decide import note_of
+from marathon.core.lanes.also import Also, parse_also
 from marathon.core.lanes.brief import brief
 from marathon.core.lanes.model import Check, LaneState, Row, state_of
-from marathon.core.lanes.noise import NoiseFloor, confirmed, differs, noise_floor, screened
-from marathon.core.lanes.numbers import confidence, number
-from marathon.core.lanes.rules import applied, end_of, escalation
+from marathon.core.lanes.noise import NoiseFloor, differs, noise_floor, screened
+from marathon.core.lanes.numbers import number
+from marathon.core.lanes.rules import applied, end_of
+from marathon.core.lanes.trial import Trial, baseline_row, drift_row, trial_row
 from marathon.core.life import Life
 from marathon.core.records import (
     Answer,
@@ -28,6 +29,7 @@ from marathon.core.records import (
     Gate,
     LaneOpened,
     Measured,
+    MeasurementKind,
     Record,
     SessionEnded,
     SessionStarted,
@@ -39,6 +41,8 @@ from marathon.core.text import one_line
 ITERATE = "iterate"
 REFERENCE_EVERY = 10  # iterations, after which the reference is measured again
 MOST_TRIED = 200
+MOST_REPEATS = 3  # sessions in a row that left nothing new
+BOUNDS = ("max_iterations", "target_metric", "plateau")
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,7 @@ class Bench:
 
     state: LaneState
     commit: str  # the last keep, or the beginning
-    frozen: dict[str, str]  # files that must not change, each with a digest
+    resumes: int = 0  # how often a human resumed the loop
     candidate: CandidateTaken | None = None
     measured: tuple[Measured, ...] = ()  # of this candidate, or of the baseline
     reference: tuple[float, ...] = ()  # samples of the tree of the last keep
@@ -55,6 +59,8 @@ class Bench:
     anchored: int = 0  # the iteration in which the reference was last measured
     rows: tuple[Row, ...] = ()
     tried: tuple[tuple[str, int], ...] = ()  # trees, and the iteration of each
+    repeats: int = 0
+    touched: bool = False  # a session has worked in the tree since the last row
 
 
 class MeasuredLoop(Course):
@@ -69,35 +75,31 @@ class MeasuredLoop(Course):
     # What the journal says
 
     def apply(self, before: Life, now: Life, record: Record) -> Bench | None:
-        if isinstance(record, LaneOpened):
-            return _opened(before.own, record)
         bench = _bench(before)
+        if isinstance(record, LaneOpened):
+            return _opened(bench, record)
         match record:
             case _ if bench is None:
                 return None
             case SessionStarted():
-                return replace(bench, candidate=None, measured=())
+                return replace(bench, candidate=None, measured=(), touched=True)
             case CandidateTaken():
                 return replace(bench, candidate=record, measured=())
-            case Measured(kind="reference") if not record.problem:
-                again = replace(bench, anchored=bench.state.iteration, measured=(record,))
-                return again if _drifted(bench, record) else replace(again, measured=())
             case Measured():
-                return replace(bench, measured=(*bench.measured, record), anchored=bench.state.iteration)
+                return _measured(bench, record)
             case Settled():
                 return _settled(bench, record)
-            case Answer() if bench.candidate is None:
-                return replace(bench, measured=())
+            case Answer():
+                return replace(bench, repeats=0, measured=bench.measured if bench.candidate else ())
         return bench
 
     # Where it stands
 
     def where(self, life: Life) -> Where:
         bench = _bench(life)
-        state = bench.state if bench else None
-        number_ = state.iteration + 1 if state else 1
-        crumb = f"{state.name} [{number_}]" if state else ITERATE
-        return Where(_phase(bench) if bench else Phase(id=ITERATE, name="Iterate", brief="…"), breadcrumb=crumb)
+        if bench is None:
+            return Where(Phase(id=ITERATE, name="Iterate", brief="…"), breadcrumb=ITERATE)
+        return Where(_phase(bench), breadcrumb=f"{bench.state.name} [{bench.state.iteration + 1}]")
 
     # What comes next
 
@@ -106,17 +108,16 @@ class MeasuredLoop(Course):
         assert bench is not None
         state = bench.state
         if state.baseline is None:
-            return self._baseline(bench)
+            return _baseline(bench)
         if end_of(state, iterated=state.iteration > 0):
             return Finish()
         if state.status == "stopped":
             return Gate(reason="stuck", phase=ITERATE, message=_used_up(state))
-        if bench.measured and bench.measured[-1].kind == "reference":
-            last = bench.measured[-1]
-            if last.problem:
-                message = f"What was kept cannot be measured any more: {last.problem}."
-                return Gate(reason="baseline", phase=ITERATE, message=message)
-            return Settle(_drift(bench, last).facts())
+        if bench.repeats >= MOST_REPEATS:
+            message = f"The last {bench.repeats} sessions left nothing new to measure: {bench.rows[-1].reason}."
+            return Gate(reason="stuck", phase=ITERATE, message=message)
+        if bench.candidate is None and bench.measured:
+            return _measured_again(bench, bench.measured[-1])
         if state.acceptance == "keep-revert" and state.iteration - bench.anchored >= REFERENCE_EVERY:
             return Measure("reference")
         return RunSession(_phase(bench), guidance)
@@ -131,78 +132,108 @@ class MeasuredLoop(Course):
 
     def judge(self, life: Life, ended: SessionEnded, limits: Limits) -> Step | None:
         bench = _bench(life)
-        if bench is None or ended.ending in CUT_SHORT or ended.wait:
+        if bench is None or ended.ending in (*CUT_SHORT, "left") or ended.wait:
             return None
         if bench.candidate is None:
             return TakeCandidate()
-        if again := _not_new(bench, bench.candidate):
-            if stuck := stuck_reason(life, limits):
-                return Gate(reason="stuck", phase=ITERATE, message=stuck, note=note_of(ended))
-            return Settle(_row(bench, ended, "skip", reason=again).facts())
-        if not bench.measured:
-            return Measure("screen")
-        return self._judged(bench, bench.measured[-1], ended)
+        trial = _trial(bench, bench.candidate)
+        if not trial.skipped and not trial.error and (kind := _due(bench, trial)):
+            return Measure(kind)
+        hypothesis = one_line(note_of(ended) or "", 500) or None
+        return Settle(trial_row(bench.state, trial, hypothesis, bench.candidate.summary or None).facts())
 
-    def _judged(self, bench: Bench, last: Measured, ended: SessionEnded) -> Step:
-        state = bench.state
-        if last.problem:
-            return Settle(_row(bench, ended, "crash", reason=last.problem, error=last.problem).facts())
-        failed = [str(check["name"]) for check in last.checks if not check["passed"]]
-        if state.acceptance == "log":
-            said = f"failed checks: {', '.join(failed)}" if failed else "all checks passed"
-            return Settle(_row(bench, ended, "log", last, passed=not failed, reason=said).facts())
-        if failed:
-            said = f"failed checks: {', '.join(failed)}"
-            return Settle(_row(bench, ended, "revert", last, passed=False, reason=said).facts())
-        assert state.reference is not None
-        if last.kind == "screen":
-            if screened(last.candidate, state.reference, state.metric_direction):
-                return Measure("confirm")
-            said = "no gain beyond the noise"
-            return Settle(_row(bench, ended, "revert", last, passed=False, reason=said).facts())
-        keeps = confirmed(last.candidate, last.reference, state.metric_direction)
-        said = "the gain was confirmed" if keeps else "the gain was not there when measured again"
-        return Settle(_row(bench, ended, "keep" if keeps else "revert", last, passed=keeps, reason=said).facts())
 
-    def _baseline(self, bench: Bench) -> Step:
-        if not bench.measured:
-            return Measure("baseline")
-        last = bench.measured[-1]
-        failed = [str(check["name"]) for check in last.checks if not check["passed"]]
-        if last.problem or failed:
-            why = last.problem or f"{', '.join(failed)} failed, so this tree is broken before any change"
-            return Gate(reason="baseline", phase=ITERATE, message=f"There is no baseline: {why}.")
-        floor = noise_floor(last.candidate, last.reference)
-        if not floor.steady:
-            one, two = (" ".join(map(number, each)) for each in (last.candidate, last.reference))
-            message = f"Verify does not give the same number for the same tree: {one} and then {two}."
-            return Gate(reason="baseline", phase=ITERATE, message=message)
-        values = [*last.candidate, *last.reference]
-        row = Row(
-            iteration=0,
-            action="baseline",
-            metric=median(values),
-            measurements=values,
-            confidence=confidence(values),
-            checks=[Check.model_validate(check) for check in last.checks] or None,
-            acceptance_passed=True,
-            reason=_noise(floor),
-            setup=bench.state.setup(),
-        )
-        return Settle(row.facts())
+def _due(bench: Bench, trial: Trial) -> MeasurementKind | None:
+    """What is measured next of a candidate, if anything: a screen, and after a promising one the confirmation."""
+    state = bench.state
+    if not bench.measured:
+        return "screen"
+    if state.acceptance == "log" or bench.measured[-1].kind == "confirm" or not trial.passed:
+        return None
+    assert state.reference is not None
+    return "confirm" if screened(trial.values, state.reference, state.metric_direction) else None
+
+
+def _trial(bench: Bench, taken: CandidateTaken) -> Trial:
+    """What is known so far about the candidate."""
+    if again := _not_new(bench, taken):
+        return Trial(skipped=again)
+    if not bench.measured:
+        return Trial()
+    screen, last = bench.measured[0], bench.measured[-1]
+    checks = [Check.model_validate(check) for each in bench.measured for check in each.checks]
+    if last.reference:
+        checks += [each.check(last.also[each.name], last.also_reference[each.name]) for each in _also(bench.state)]
+    values = last.candidate or screen.candidate  # where a check failed, nothing was confirmed
+    return Trial(tuple(values), tuple(last.reference), tuple(checks), last.problem)
+
+
+def _also(state: LaneState) -> list[Also]:
+    return [parse_also(text) for text in state.also or ()]
+
+
+def _not_new(bench: Bench, taken: CandidateTaken) -> str:
+    """Why there is nothing to measure, if there is nothing."""
+    if not taken.summary:
+        return "nothing was changed"
+    again = dict(bench.tried).get(taken.tree)
+    return f"the same change was tried in iteration {again}" if again else ""
+
+
+def _baseline(bench: Bench) -> Step:
+    """The A/A check. A tree that is broken, or that gives another number each time, is no baseline."""
+    if not bench.measured:
+        return Measure("baseline")
+    last = bench.measured[-1]
+    checks = [Check.model_validate(check) for check in last.checks]
+    failed = next((each for each in checks if not each.passed), None)
+    if failed:
+        said = f" ({failed.evidence})" if failed.evidence else ""
+        return _no_baseline(f"{failed.name} failed{said}, so this tree is broken before any change")
+    if last.problem:
+        return _no_baseline(last.problem)
+    floor = noise_floor(last.candidate, last.reference)
+    if not floor.steady:
+        one, two = (" ".join(map(number, each)) for each in (last.candidate, last.reference))
+        return _no_baseline(f"verify does not give the same number for the same tree ({one} and then {two})")
+    return Settle(baseline_row(bench.state, [*last.candidate, *last.reference], floor, checks).facts())
+
+
+def _no_baseline(why: str) -> Gate:
+    cure = "Only what is committed is measured. Fix it, commit, and run the loop again."
+    return Gate(reason="baseline", phase=ITERATE, message=f"There is no baseline: {why}. {cure}")
+
+
+def _measured_again(bench: Bench, last: Measured) -> Step:
+    """The reference: it cannot be measured any more, or it has drifted."""
+    if last.problem:
+        message = f"What was kept cannot be measured any more: {last.problem}."
+        return Gate(reason="baseline", phase=ITERATE, message=message)
+    return Settle(drift_row(bench.state, last.candidate).facts())
 
 
 def _bench(life: Life) -> Bench | None:
     return life.own if isinstance(life.own, Bench) else None
 
 
-def _opened(own: Any, record: LaneOpened) -> Bench:
-    """The first time, everything is as the files say. Later, only what a human may have changed there counts."""
+def _opened(own: Bench | None, record: LaneOpened) -> Bench:
+    """Until there is a baseline, everything is as the files say. Later, only what a human may change there counts."""
     state = state_of(record.state)
-    if isinstance(own, Bench):
-        changed = {name: getattr(state, name) for name in ("max_iterations", "target_metric")}
-        return replace(own, state=own.state.with_(status="running", finished_at=None, **changed))
-    return Bench(state, record.commit, dict(record.frozen))
+    if own is None or own.state.baseline is None:
+        return Bench(state, record.commit, record.resumes)
+    changed: dict[str, Any] = {name: getattr(state, name) for name in BOUNDS}
+    if record.resumes > own.resumes:
+        changed |= {"status": "running", "finished_at": None, "consecutive_failures": 0, "pivot_count": 0}
+    measured = own.measured if own.candidate else ()
+    return replace(own, state=own.state.with_(**changed), resumes=record.resumes, measured=measured)
+
+
+def _measured(bench: Bench, record: Measured) -> Bench:
+    if record.kind != "reference":
+        return replace(bench, measured=(*bench.measured, record))
+    if record.problem or differs(record.candidate, bench.reference):
+        return replace(bench, measured=(record,))
+    return replace(bench, measured=(), anchored=bench.state.iteration)
 
 
 def _settled(bench: Bench, record: Settled) -> Bench:
@@ -220,86 +251,25 @@ def _settled(bench: Bench, record: Settled) -> Bench:
         bench,
         state=applied(bench.state, row),
         commit=record.commit,
+        resumes=bench.resumes + (row.action == "resumed"),
         candidate=None,
         measured=(),
         reference=reference,
         floor=floor,
+        anchored=row.iteration if row.action in ("baseline", "keep", "drift") else bench.anchored,
         rows=(*bench.rows, row),
         tried=tried,
-    )
-
-
-def _drifted(bench: Bench, record: Measured) -> bool:
-    return len(bench.reference) > 0 and differs(record.candidate, bench.reference)
-
-
-def _drift(bench: Bench, last: Measured) -> Row:
-    metric, before = median(last.candidate), bench.state.reference
-    return Row(
-        iteration=bench.state.iteration,
-        action="drift",
-        metric=metric,
-        baseline=before,
-        delta=None if before is None else metric - before,
-        measurements=last.candidate,
-        reason="the same tree gives another number than before; this is the reference from now on",
-    )
-
-
-def _not_new(bench: Bench, taken: CandidateTaken) -> str:
-    """Why there is nothing to measure, if there is nothing."""
-    if not taken.summary:
-        return "nothing was changed"
-    again = dict(bench.tried).get(taken.tree)
-    return f"the same change was tried in iteration {again}" if again else ""
-
-
-def _row(
-    bench: Bench,
-    ended: SessionEnded,
-    action: str,
-    last: Measured | None = None,
-    *,
-    passed: bool | None = None,
-    reason: str = "",
-    error: str | None = None,
-) -> Row:
-    state = bench.state
-    values = list(last.candidate) if last else []
-    metric = median(values) if values else None
-    # In a confirmation the reference was measured beside the candidate, so that is what the candidate is compared with.
-    against = median(last.reference) if last and last.reference else state.reference
-    step = escalation(state.consecutive_failures + 1, state.pivot_count) if action == "revert" else None
-    return Row(
-        iteration=state.iteration + 1,
-        action=action,
-        metric=metric,
-        baseline=against,
-        delta=metric - against if metric is not None and against is not None else None,
-        confidence=confidence(values) if values else None,
-        hypothesis=one_line(note_of(ended) or "", 500) or None,
-        changes=bench.candidate.summary or None if bench.candidate else None,
-        reason=reason or None,
-        should_escalate=True if step else None,
-        escalation_type=step,
-        error=error,
-        measurements=values or None,
-        checks=[Check.model_validate(check) for check in last.checks] if last and last.checks else None,
-        acceptance_passed=passed,
-        acceptance_reason=reason or None,
+        repeats=bench.repeats + 1 if row.action == "skip" else 0,
+        touched=False,
     )
 
 
 def _used_up(state: LaneState) -> str:
+    best = "" if state.best_metric is None else f" Best: {number(state.best_metric)}."
     return (
         f"{state.consecutive_failures} iterations in a row were not kept, after {state.pivot_count} changes of the "
-        f"strategy. Best: {number(state.best_metric or 0)}."
+        f"strategy.{best} To continue gives the loop a fresh ladder."
     )
-
-
-def _noise(floor: NoiseFloor) -> str:
-    share = "" if floor.percent is None else f" ({floor.percent:.1f} %)"
-    return f"noise {number(floor.sigma)}{share}; a gain below {number(floor.smallest_gain)} may not be seen"
 
 
 def _phase(bench: Bench) -> Phase:

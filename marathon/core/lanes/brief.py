@@ -33,8 +33,10 @@ def _task(state: LaneState, floor: NoiseFloor | None) -> str:
         lines.append(f"To beat: {number(state.reference)}.{noise}")
     if state.guard_command:
         lines.append(f"This must keep passing: `{one_line(state.guard_command, 500)}`")
-    if state.protected_paths:
-        lines.append(f"Must not change: {', '.join(one_line(path, 100) for path in state.protected_paths)}")
+    if state.also:
+        lines.append(f"May not get much worse (metric:better:how much): {', '.join(map(one_line, state.also))}")
+    if frozen := state.frozen_paths or state.protected_paths:
+        lines.append(f"Must not change: {', '.join(one_line(path, 100) for path in frozen)}")
     if state.scope:
         lines.append(f"Stay within: {one_line(state.scope, 500)}")
     lines.append(
