@@ -25,10 +25,11 @@ from marathon.git.lanes import LaneTree, add_worktree, holds_work, in_place
 from marathon.process.terminal import interactive
 from marathon.runner.workbench import Workbench
 from marathon.show import lanes as show
+from marathon.store.anchor import Anchor
 from marathon.store.files import make_private_directory, write_atomic
 from marathon.store.lanes import Lane, Lanes, find_project
 from marathon.store.lock import Holder, holder_of
-from marathon.store.places import trusted_folder
+from marathon.store.places import anchors_folder, trusted_folder
 from marathon.store.task import Task
 from marathon.store.trusted import Trusted
 
@@ -74,6 +75,22 @@ def runner_of(lanes: Lanes, run: names.Run) -> Holder | None:
     return holder_of(known.task.lock_path) if known else None
 
 
+def runner_lines(lanes: Lanes, run: names.Run) -> list[str]:
+    """What the runner of a loop does at this moment, or what the loop waits for."""
+    known = task_of(lanes, run)
+    if known is None or run.status == "archived":
+        return []
+    holder, life = holder_of(known.task.lock_path), known.life
+    where = known.life.own.state.iteration + 1 if known.life.own else 0
+    lines = []
+    if holder:
+        does = "a session works on" if life.session else "it is in" if where else "it prepares"
+        lines.append(f"{'Runner:':9}{holder}; {does} iteration {where}")
+    if life.gate:
+        lines.append(f"{'Waits:':9}{waits_at_gate(known, run.name)}")
+    return [clean(line) for line in lines]
+
+
 def ask_to_stop(lanes: Lanes, run: names.Run, holder: Holder | None) -> None:
     """Pause and stop: the runner ends after its session, and the loop's files say already what it is from now on."""
     if holder:
@@ -81,13 +98,18 @@ def ask_to_stop(lanes: Lanes, run: names.Run, holder: Holder | None) -> None:
         click.echo(f"Asked the runner ({holder}) to stop after this session.", err=True)
 
 
-def clear_away(lanes: Lanes, run: names.Run, holder: Holder | None) -> None:
-    """Before a loop is archived or removed, its worktree goes. The branch stays."""
+def clear_away(lanes: Lanes, run: names.Run, holder: Holder | None, *, for_good: bool = False) -> None:
+    """Before a loop is archived or removed, its worktree goes. The branch stays.
+
+    With a loop that is removed for good, the copy of its journal goes too, so that another may have its name.
+    """
     if holder:
         raise Refused(f"A runner works on {run.name} ({holder}).", f"Stop it first: pi-marathon loop stop {run.name}")
     folder = worktree_folder(lanes, run)
     if (folder / ".git").exists():
         LaneTree(folder, branch_of(run)).remove()
+    if for_good and (known := task_of(lanes, run)):
+        Anchor(anchors_folder(), known.task.folder).forget()
 
 
 def worktree_folder(lanes: Lanes, run: names.Run) -> Path:

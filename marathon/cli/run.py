@@ -78,14 +78,14 @@ def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
     task = Task.open(shown)
     options = run_options(line, task, shown)
     agent = find_agent(line.agent, line.agent_args, line.mode)
-    if not line.here:
-        check_place(task, project)
-    agent.check()
     records = read_journal(task.journal_path)
     course = course_for(records, project, workflow_of(line, task, records))
     if isinstance(course, MeasuredLoop):
         name = "/".join(task.folder.parts[-3:-1])
         raise WrongUsage(f"{shown} belongs to a measured loop. Type: pi-marathon loop run {name}")
+    if not line.here:
+        check_place(task, project)
+    agent.check()
     if not records and isinstance(course, Phases):
         check_workflow(course)
     if options.feedback is not None and not line.yes and not holder_of(task.lock_path):

@@ -300,6 +300,8 @@ def log(target: str, action: str, note: str | None, as_json: bool) -> None:
 @_refusals
 def status(target: str, as_json: bool) -> None:
     """Where a loop stands, its numbers, and the next command. Without a name: every loop that is not archived."""
+    from marathon.cli.loop_run import runner_lines
+
     lanes = Lanes(find_project(Path.cwd()))
     runs = lanes.runs()
     chosen = [names.pick(target, runs, "status")] if target.strip() else names.unnamed(runs, "status")
@@ -309,11 +311,15 @@ def status(target: str, as_json: bool) -> None:
     if as_json:
         facts = [
             {**_facts(lane.state), "rows": [row.facts() for row in lane.rows], "lessons": texts}
-            for lane, texts in found
+            | {"runner": runner_lines(lanes, run)}
+            for run, (lane, texts) in zip(chosen, found, strict=True)
         ]
         _print_json(facts[0] if target.strip() else facts)
         return
-    blocks = ["\n".join(show.status_lines(lane.state, lane.rows, lessons)) for lane, lessons in found]
+    blocks = [
+        "\n".join([*show.status_lines(lane.state, lane.rows, lessons), *runner_lines(lanes, run)])
+        for run, (lane, lessons) in zip(chosen, found, strict=True)
+    ]
     click.echo("\n\n".join(blocks) or _NONE)
 
 
@@ -452,7 +458,7 @@ def rm(target: str, yes: bool, as_json: bool) -> None:
     if not yes and not as_json and interactive():
         click.confirm(f"Remove {matches[0].name} with its results and lessons?", abort=True)
     with lanes.locked():
-        clear_away(lanes, matches[0], runner_of(lanes, matches[0]))
+        clear_away(lanes, matches[0], runner_of(lanes, matches[0]), for_good=True)
         lanes.remove(matches[0])
     if as_json:
         _print_json({"target": matches[0].name, "status": "removed"})

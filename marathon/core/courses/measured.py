@@ -130,6 +130,12 @@ class MeasuredLoop(Course):
             return Settle(row.facts())
         return self.session(life, life.guidance)
 
+    def lacking(self, life: Life) -> Gate | None:
+        """A baseline, or the reference, that could not be measured. Another start measures it again."""
+        bench = _bench(life)
+        step = self.session(life, ()) if bench and bench.measured and not bench.candidate else None
+        return step if isinstance(step, Gate) else None
+
     def judge(self, life: Life, ended: SessionEnded, limits: Limits) -> Step | None:
         bench = _bench(life)
         if bench is None or ended.ending in (*CUT_SHORT, "left") or ended.wait:

@@ -1,0 +1,72 @@
+"""kill -9 of the runner of a measured loop before any change to a file: the next start ends as if there was no kill.
+
+`./bin/test` tries a few of them; MARATHON_FULL_SWEEP=1 tries them all.
+"""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+from pathlib import Path
+
+from marathon.process.tree import find_by_environ
+from tests.faults.sweep import KILLED, Sweeper, copy_of, points
+from tests.process.driver import until
+from tests.support.loops import COMMIT, LoopWorld
+from tests.support.world import World
+
+STEPS = (
+    'note "one"; echo 90 > speed; echo new > file',
+    f'note "two"; echo 95 > speed; echo junk > junk; {COMMIT} own',
+    "echo broken > speed",
+    "touch broken; echo 10 > speed",
+    "true",
+    f'note "six"; {COMMIT} empty --allow-empty; echo 80 > speed',
+)
+ENDS = ["baseline", "keep", "revert", "crash", "revert", "skip", "keep"]
+
+
+def test_a_measured_loop_killed_anywhere(cli: Sweeper, world: World, tmp_path: Path) -> None:
+    before = LoopWorld(world)
+    before.start("--guard", "test ! -e broken", "--max-iterations", str(len(STEPS)))
+    before.steps(*STEPS)
+    before.sh("echo mine > untracked; echo dirty > speed")
+    undisturbed = LoopWorld(copy_of(world, tmp_path / "undisturbed"), new=False)
+    assert _run(cli, undisturbed) == 0
+    assert_ended(undisturbed, "undisturbed")
+    changes = (undisturbed.world.home / "out.changes").read_text().splitlines()
+    for number in points(len(changes), max(1, len(changes) // 6)):
+        killed = LoopWorld(copy_of(world, tmp_path / "killed"), new=False)
+        point = f"killed before change {number}: {changes[number - 1]}"
+        # The number of changes differs a little from run to run, so the last ones may not come.
+        assert _run(cli, killed, kill_at=number) in (KILLED, 0), point
+        until(partial(_no_one_left, killed), "the agent's processes are gone")
+        assert _run(cli, killed) in (0, 2), (point, cli.printed(killed.world))
+        assert_ended(killed, point)
+        shutil.rmtree(tmp_path / "killed")
+
+
+def _run(cli: Sweeper, loop: LoopWorld, kill_at: int = 0) -> int:
+    out = loop.world.home / "out"
+    out.unlink(missing_ok=True)
+    env = loop.world.env(**loop.env)
+    return cli.wait(cli.fork(loop.run_args(), loop.project, env, out, out, kill_at))
+
+
+def _no_one_left(loop: LoopWorld) -> bool:
+    return not find_by_environ("MARATHON_TASK_DIR", str(loop.task))
+
+
+def assert_ended(loop: LoopWorld, point: str) -> None:
+    assert loop.actions() == ENDS, point
+    assert [row["iteration"] for row in loop.rows()] == list(range(len(ENDS))), point
+    state = loop.state()
+    assert (state["status"], state["keeps"], state["bestMetric"]) == ("completed", 2, 80), point
+    subjects = loop.sh("git log --format=%s main..multiloop/perf/r1").splitlines()
+    assert [subject.split(":")[0] for subject in subjects] == ["perf 6", "perf 1"], point
+    commits = [row["commit"] for row in loop.rows() if "commit" in row]
+    assert loop.sh("git log --format=%H main..multiloop/perf/r1").split() == commits[::-1], point
+    assert (loop.sh("git status --porcelain", loop.tree), loop.speed()) == ("", "80"), point
+    lessons = (loop.folder / "lessons.md").read_text().splitlines()
+    assert [line.split("Iteration ")[1][0] for line in lessons] == ["2", "3", "4"], point
+    assert loop.sh("cat untracked speed; git status --porcelain") == "mine\ndirty\n M speed\n?? untracked", point
