@@ -46,6 +46,7 @@ class LaneTree:
     def __init__(self, folder: Path, branch: str) -> None:
         self.folder = folder
         self.branch = branch
+        self._trees: dict[str, str] = {}  # of commits, which never change
 
     def snapshot(self) -> Snapshot:
         return Snapshot(self._git("rev-parse", "HEAD^{commit}"), self.tree())
@@ -72,9 +73,8 @@ class LaneTree:
         self._point_at(snapshot.commit)
         # Twice -f: an agent may have cloned a repository into the tree. The .gitignore is the snapshot's again by now.
         self._git("clean", "-ffdq", *(["-x"] if ignored_too else []), "--", ":/")
-        found = self.snapshot()
-        if found != snapshot:
-            raise NotRestored(f"{self.folder} could not be put back: its tree is {found.tree}, not {snapshot.tree}.")
+        if (found := self.tree()) != snapshot.tree:
+            raise NotRestored(f"{self.folder} could not be put back: its tree is {found}, not {snapshot.tree}.")
 
     def put(self, tree: str) -> None:
         """Lay a tree out to be measured, while the branch stays. What a measurement left behind goes."""
@@ -84,7 +84,9 @@ class LaneTree:
 
     def at(self, commit: str) -> Snapshot:
         """The snapshot that a commit is."""
-        return Snapshot(commit, self._git("rev-parse", f"{commit}^{{tree}}"))
+        if commit not in self._trees:
+            self._trees[commit] = self._git("rev-parse", f"{commit}^{{tree}}")
+        return Snapshot(commit, self._trees[commit])
 
     def changes(self, before: Snapshot, after: str) -> str:
         """The diff of an iteration, between two trees."""

@@ -59,13 +59,14 @@ class _Samples:
             values.append(reading.others[name])
 
 
-@dataclass(frozen=True)
+@dataclass
 class Workbench:
     """The loop's files and its tree. One per runner."""
 
     lanes: Lanes
     run: Run
     tree: LaneTree
+    _laid_out: str = ""  # the tree in the folder, as long as nothing has run there
 
     # What the runner does once, before the loop
 
@@ -102,7 +103,7 @@ class Workbench:
         assert bench is not None
         match step:
             case TakeCandidate():
-                tree = self.tree.tree()
+                tree = self._laid_out = self.tree.tree()
                 summary = self.tree.summary(self.tree.at(bench.commit).tree, tree)
                 marathon.record(CandidateTaken(tree=tree, summary=summary))
             case Measure():
@@ -126,9 +127,9 @@ class Workbench:
             try:
                 checks += self._checks(marathon, bench, kind, tree)
                 for side in _order(kind, state) if _passed(checks) else ():
-                    self.tree.put(tree if side == "candidate" else base)
+                    self._lay_out(tree if side == "candidate" else base)
                     sides[side].add(self._sample(marathon, state))
-                if kind != "reference" and _passed(checks):
+                if kind in _GUARDED[state.acceptance] and _passed(checks):
                     checks += self._last_checks(marathon, bench, kind, tree)
             except NoMetric as error:
                 problem = str(error)
@@ -146,12 +147,12 @@ class Workbench:
     def _checks(self, marathon: Marathon, bench: Bench, kind: MeasurementKind, tree: str) -> Iterator[Check]:
         """What has to hold before the number counts. The guard is run once for a tree that may stay."""
         state, base = bench.state, self.tree.at(bench.commit).tree
-        self.tree.put(tree)
+        self._lay_out(tree)
         frozen = self._frozen(state)
         if not frozen.passed:
             yield frozen
             return
-        if kind == "screen" and (new := self.tree.nested(tree) - self.tree.nested(base)):
+        if kind == "screen" and (new := self._nested(tree, base)):
             names = ", ".join(one_line(name, 100) for name in sorted(new)[:5])
             yield Check(name="no repository inside", passed=False, kind="tree", evidence=names)
             return
@@ -163,14 +164,24 @@ class Workbench:
 
     def _last_checks(self, marathon: Marathon, bench: Bench, kind: MeasurementKind, tree: str) -> Iterator[Check]:
         """That no one moved the goal meanwhile, and the holdout, of which neither text nor output goes into a row."""
-        self.tree.put(tree)
+        self._lay_out(tree)
         frozen = self._frozen(bench.state)
         if not frozen.passed or kind == "confirm":
             yield frozen
         holdout = self.lanes.holdout(bench.state)
-        if frozen.passed and holdout and kind in _GUARDED[bench.state.acceptance]:
+        if frozen.passed and holdout:
             ended, _ = self._run(marathon, holdout)
             yield Check(name="holdout", passed=ended.code == 0, kind="holdout")
+
+    def _lay_out(self, tree: str) -> None:
+        """What a run left behind goes before the next one."""
+        if self._laid_out != tree:
+            self.tree.put(tree)
+            self._laid_out = tree
+
+    def _nested(self, tree: str, base: str) -> set[str]:
+        found = self.tree.nested(tree)
+        return found - self.tree.nested(base) if found else found
 
     def _frozen(self, state: LaneState) -> Check:
         return Evaluator(tuple(state.frozen_paths or ()), state.frozen or {}).check(self.tree.folder)
@@ -200,6 +211,7 @@ class Workbench:
             marathon.emit(Ticked())
             return marathon.stops.now()
 
+        self._laid_out = ""
         environ = check_environment(marathon.task, marathon.runner)
         try:
             ended = run(
@@ -228,6 +240,7 @@ class Workbench:
         if bench.candidate and row.action in ("keep", "log") and row.acceptance_passed:
             after = self.tree.commit(after, bench.candidate.tree, commit_message(bench.state, row))
             row = row.model_copy(update={"commit": after.commit})
+        self._laid_out = ""
         marathon.record(Settled(row=row.facts(), commit=after.commit))
         self.tree.restore(after)
         with self.lanes.locked():

@@ -109,10 +109,10 @@ class MeasuredLoop(Course):
         state = bench.state
         if state.baseline is None:
             return _baseline(bench)
-        if end_of(state, iterated=state.iteration > 0):
-            return Finish()
         if state.status == "stopped":
             return Gate(reason="stuck", phase=ITERATE, message=_used_up(state))
+        if end_of(state, iterated=state.iteration > 0):
+            return Finish()
         if bench.repeats >= MOST_REPEATS:
             message = f"The last {bench.repeats} sessions left nothing new to measure: {bench.rows[-1].reason}."
             return Gate(reason="stuck", phase=ITERATE, message=message)
