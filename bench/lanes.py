@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import random
+import shlex
+import shutil
 import time
 from collections.abc import Callable
 from statistics import median
 
 from bench.row import Row
-from bench.scratch import Scratch
+from bench.scratch import AGENTS, MARATHON, Scratch
 from marathon.core.lanes import model
 from marathon.core.lanes.noise import CONFIRM_SAMPLES, SCREEN_SAMPLES, confirmed, screened
 from marathon.core.lanes.rules import rebuilt
@@ -55,7 +57,38 @@ def loops(scratch: Scratch) -> list[Row]:
             Row(f"kept without a gain ({noise})", 100 * false, "%", 2, about),
             Row(f"missed gains of 3 sigma ({noise})", 100 * missed, "%", 10, about),
         ]
-    return [*rows, _reading(scratch.count(10_000, 200))]
+    return [*rows, _reading(scratch.count(10_000, 200)), _overhead(scratch)]
+
+
+def _overhead(scratch: Scratch) -> Row:
+    """From the end of a session to the begin of the next one, without the time that verify itself takes."""
+    count, times = scratch.count(12, 3), scratch.project / "times"
+    project = scratch.project / "loop"
+    project.mkdir()
+    (project / "speed").write_text("100\n")
+    lane = shlex.join(["bash", str(AGENTS / "lane.sh")])
+    identity = "-c user.name=bench -c user.email=bench@localhost"
+    git = f"git init -q -b main && git add -A && git {identity} commit -qm first"
+    start = [*MARATHON, "loop", "start", "Be measured", "--lane", "perf", "--mode", "optimize"]
+    start += ["--verify", f"{lane} verify {shlex.quote(str(times))}", "--max-iterations", str(count)]
+    run = [*MARATHON, "loop", "run", "perf", "--trust", "--agent", "command", "--"]
+    run += ["bash", str(AGENTS / "lane.sh"), "session", str(times)]
+    inside = Scratch(project, scratch.full)
+    inside.run(["sh", "-ec", git])
+    inside.run(start)
+    inside.run(run)
+    gaps, ended, verifying = [], 0.0, 0.0
+    for what, began, end in (line.split() for line in times.read_text().splitlines()):
+        if what == "verify":
+            verifying += float(end) - float(began)
+            continue
+        if ended:
+            gaps.append(float(began) - ended - verifying)
+        ended, verifying = float(end), 0.0
+    shutil.rmtree(project)
+    times.unlink()
+    about = f"median of {len(gaps)} reverted iterations with 3 samples each, beside session and verify"
+    return Row("an iteration of a loop, beside verify", 1000 * median(gaps), "ms", 150, about)
 
 
 def _reading(count: int) -> Row:

@@ -15,6 +15,12 @@ class WrongUsage(MarathonError):
     exit_code = 2
 
 
+class WaitsForHuman(MarathonError):
+    """A human has to decide first, and there is no terminal to ask at."""
+
+    exit_code = 3
+
+
 class TaskBusy(MarathonError):
     """Another runner has this task."""
 

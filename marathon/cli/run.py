@@ -5,31 +5,36 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
+from marathon.agents.base import Agent
 from marathon.agents.table import find_agent
 from marathon.cli.find import enter
 from marathon.cli.options import CommandLine, check_place, run_options, workflow_of
 from marathon.cli.restart import Choice, ask, give_feedback, refuse
 from marathon.cli.settings import project_settings
 from marathon.cli.status_query import Known, course_for, status_of
+from marathon.core.courses.base import Course
+from marathon.core.courses.measured import MeasuredLoop
 from marathon.core.courses.phases import Phases
 from marathon.core.gates import WAITS_FOR_HUMAN
 from marathon.core.life import fold
 from marathon.core.records import Record
 from marathon.core.restart import left_behind
 from marathon.core.text import clean, utc
-from marathon.errors import MarathonError, NotAdopted
+from marathon.errors import MarathonError, NotAdopted, WrongUsage
 from marathon.process.signals import Interrupted, Signals
 from marathon.process.terminal import interactive, on_terminal
 from marathon.runner.definition import Source
 from marathon.runner.loop import run
-from marathon.runner.marathon import Marathon, utc_now
+from marathon.runner.marathon import Marathon, RunOptions, utc_now
 from marathon.runner.marathon import open as open_marathon
 from marathon.runner.opening import check_workflow
+from marathon.runner.workbench import Workbench
 from marathon.show.report import as_json, as_markdown
 from marathon.show.screen import Screen
 from marathon.show.status import Status
@@ -73,11 +78,14 @@ def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
     task = Task.open(shown)
     options = run_options(line, task, shown)
     agent = find_agent(line.agent, line.agent_args, line.mode)
+    records = read_journal(task.journal_path)
+    course = course_for(records, project, workflow_of(line, task, records))
+    if isinstance(course, MeasuredLoop):
+        name = "/".join(task.folder.parts[-3:-1])
+        raise WrongUsage(f"{shown} belongs to a measured loop. Type: pi-marathon loop run {name}")
     if not line.here:
         check_place(task, project)
     agent.check()
-    records = read_journal(task.journal_path)
-    course = course_for(records, project, workflow_of(line, task, records))
     if not records and isinstance(course, Phases):
         check_workflow(course)
     if options.feedback is not None and not line.yes and not holder_of(task.lock_path):
@@ -90,7 +98,20 @@ def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
                 give_feedback(task, options.feedback)
                 options = replace(options, feedback=None)
     remember_task(index_folder(), task.folder, project)
-    asked = not line.as_json
+    return conduct(line, options, project, agent, course)
+
+
+def conduct(
+    line: CommandLine,
+    options: RunOptions,
+    project: Path,
+    agent: Agent,
+    course: Course,
+    workbench: Workbench | None = None,
+    begin: Callable[[Marathon], None] = lambda marathon: None,
+) -> int:
+    """Open a marathon, run it to its end, and leave the reports. `begin` comes before the first step."""
+    task, asked = options.task, not line.as_json
     screen = Screen(sys.stdout if asked else sys.stderr, live=on_terminal() and asked, notify=line.notify)
     with contextlib.ExitStack() as cleanup:
         signals = cleanup.enter_context(Signals())
@@ -114,9 +135,11 @@ def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
                 mark=lambda: workflows_mark(project),
                 chosen_by_project=line.workflow_by_file and "workflow" in project_settings(str(project)),
             ),
+            workbench=workbench,
         )
         with opened as marathon:
             try:
+                begin(marathon)
                 code = run(marathon)
                 status = _status(marathon)
                 with contextlib.suppress(OSError, MarathonError):

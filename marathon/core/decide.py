@@ -31,7 +31,7 @@ def next_step(life: Life, course: Course, limits: Limits) -> Step:
         return Halt()
     if misfit := course.misfit(life):
         return misfit
-    if life.gate and not _has_closed(life.gate, life, limits):
+    if life.gate and not _has_closed(life.gate, life, course, limits):
         return life.gate
     if life.answered:
         step = course.answered(life)
@@ -45,11 +45,11 @@ def next_step(life: Life, course: Course, limits: Limits) -> Step:
     return _required_before(step, life, limits) or _prepared(step, life, limits)
 
 
-def _has_closed(gate: Gate, life: Life, limits: Limits) -> bool:
+def _has_closed(gate: Gate, life: Life, course: Course, limits: Limits) -> bool:
     """Whether a gate that waits for something needs no answer any more: an option or a file has given it."""
     if not POLICIES[gate.reason].standing:
         return False
-    now = _lacking(life) or _not_agreed(life) or _used_up(life, limits)
+    now = _lacking(life) or _not_agreed(life) or _used_up(life, limits) or course.lacking(life)
     return now is None or (now.reason, now.message, now.digest) != (gate.reason, gate.message, gate.digest)
 
 

@@ -89,6 +89,7 @@ POLICIES: dict[Reason, Policy] = {
     ),
     "missing": Policy(enter="Continue anyway", judge_again="yes", forgives=False, standing=True),
     "session": Policy(enter="Continue with the next session", auto="always", judge_again="yes", forgives=False),
+    "baseline": Policy(exit_code=1, keys="enter", enter="Measure again", standing=True, whole_message=True),
     "clarify": Policy(standing=True),  # no longer opened: one that stands in an older journal closes by itself
 }
 

@@ -38,6 +38,7 @@ from marathon.core.records import (
     HandEdited,
     HumanMark,
     LimitSet,
+    Measured,
     Moved,
     Oversight,
     OversightSet,
@@ -48,6 +49,7 @@ from marathon.core.records import (
     RunStarted,
     SessionEnded,
     SessionStarted,
+    Settled,
     SteerTaken,
     WaitEnded,
     WaitStarted,
@@ -197,6 +199,10 @@ def _apply(now: Life, record: Record) -> Life:
             return now._replace(missing=tuple(record.names), without=still)
         case LimitSet():
             return _limit_set(now, record)
+        case Measured():
+            return now._replace(gate=None, answered=None)  # a gate about the one before has closed by itself
+        case Settled():
+            return _at_rest(now)
         case Finished():
             return _at_rest(now)._replace(finished=True, accepted=tuple(record.accepted))
         case Cancelled():

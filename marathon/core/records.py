@@ -33,8 +33,10 @@ Reason = Literal[
     "checks",  # commands that no one has agreed to yet, or criteria that were removed
     "missing",  # the instructions or a reviewed output are gone, or blank
     "session",  # the human asked to look after every session
+    "baseline",  # a measured loop cannot be measured before anything was changed
     "clarify",  # only in journals of an older version: the instructions said too little
 ]
+MeasurementKind = Literal["baseline", "screen", "confirm", "reference"]
 Oversight = Literal["tool", "colleague"]  # asked at reviews only, or after every session
 # refused: the provider answered with an error, such as a rate limit
 Ending = Literal["ended", "crashed", "refused", "timeout", "left", "interrupted", "stopped", "lost", "limit"]
@@ -345,6 +347,48 @@ class LimitSet(_Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LaneOpened(_Record):
+    """A measured loop as its files told it when the runner took it over (see core/lanes/model.py)."""
+
+    type: Literal["lane_opened"] = "lane_opened"
+    state: dict[str, Any]
+    commit: str  # what the loop begins with
+    resumes: int = 0  # how often a human resumed it, as its rows tell; one more is a fresh ladder
+
+
+@dataclass(frozen=True, kw_only=True)
+class CandidateTaken(_Record):
+    """What a session left: exactly this tree is measured, and kept or reverted."""
+
+    type: Literal["candidate_taken"] = "candidate_taken"
+    tree: str
+    summary: str = ""  # such as "2 files, +10 -3"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured(_Record):
+    """What verify and the guards said about a tree. In a confirmation, reference and candidate took turns."""
+
+    type: Literal["measured"] = "measured"
+    kind: MeasurementKind
+    candidate: list[float] = field(default_factory=list)
+    reference: list[float] = field(default_factory=list)
+    also: dict[str, list[float]] = field(default_factory=dict)  # the candidate's secondary metrics,
+    also_reference: dict[str, list[float]] = field(default_factory=dict)  # and the reference's
+    checks: list[dict[str, Any]] = field(default_factory=list)
+    problem: str = ""  # why there is no number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settled(_Record):
+    """An iteration is over: a row of results.jsonl, written once the tree is kept or reverted."""
+
+    type: Literal["settled"] = "settled"
+    row: dict[str, Any]
+    commit: str  # what the loop continues with
+
+
+@dataclass(frozen=True, kw_only=True)
 class Finished(_Record):
     type: Literal["finished"] = "finished"
     accepted: list[str] = field(default_factory=list)  # criteria that are not met, and that a human accepted
@@ -385,6 +429,10 @@ Record = (
     | Checked
     | FilesMissing
     | LimitSet
+    | LaneOpened
+    | CandidateTaken
+    | Measured
+    | Settled
     | Finished
     | Cancelled
     | Remark

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from marathon.core.courses.workflow import Phase
-from marathon.core.records import CriteriaFound, Gate, Record, WaitStarted
+from marathon.core.records import CriteriaFound, Gate, MeasurementKind, Record, WaitStarted
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,25 @@ class Verify:
 
 
 @dataclass(frozen=True)
+class TakeCandidate:
+    """Note which tree a session left, before anything is measured."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Run the guards, and verify several times."""
+
+    kind: MeasurementKind
+
+
+@dataclass(frozen=True)
+class Settle:
+    """End an iteration as the row says: keep or revert the tree, then store the row."""
+
+    row: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class Finish:
     """The task is complete. `recorded` is true if the journal already says so."""
 
@@ -57,7 +77,7 @@ class Halt:
 
 
 # A Gate without a token is to be opened. A Gate with a token is open and waits for its answer.
-Step = RunSession | Gate | Wait | Note | Verify | Finish | Halt
+Step = RunSession | Gate | Wait | Note | Verify | TakeCandidate | Measure | Settle | Finish | Halt
 
 
 @dataclass(frozen=True)

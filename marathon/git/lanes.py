@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from marathon.core.text import one_line
@@ -45,6 +46,7 @@ class LaneTree:
     def __init__(self, folder: Path, branch: str) -> None:
         self.folder = folder
         self.branch = branch
+        self._trees: dict[str, str] = {}  # of commits, which never change
 
     def snapshot(self) -> Snapshot:
         return Snapshot(self._git("rev-parse", "HEAD^{commit}"), self.tree())
@@ -71,37 +73,56 @@ class LaneTree:
         self._point_at(snapshot.commit)
         # Twice -f: an agent may have cloned a repository into the tree. The .gitignore is the snapshot's again by now.
         self._git("clean", "-ffdq", *(["-x"] if ignored_too else []), "--", ":/")
-        found = self.snapshot()
-        if found != snapshot:
-            raise NotRestored(f"{self.folder} could not be put back: its tree is {found.tree}, not {snapshot.tree}.")
+        if (found := self.tree()) != snapshot.tree:
+            raise NotRestored(f"{self.folder} could not be put back: its tree is {found}, not {snapshot.tree}.")
 
     def put(self, tree: str) -> None:
         """Lay a tree out to be measured, while the branch stays. What a measurement left behind goes."""
+        self._unlock()
         self._git("add", "-A", "--", ":/")  # so that git knows every file that the next line has to take away
         self._git("read-tree", "--reset", "-u", tree)
 
     def at(self, commit: str) -> Snapshot:
         """The snapshot that a commit is."""
-        return Snapshot(commit, self._git("rev-parse", f"{commit}^{{tree}}"))
+        if commit not in self._trees:
+            self._trees[commit] = self._git("rev-parse", f"{commit}^{{tree}}")
+        return Snapshot(commit, self._trees[commit])
 
     def changes(self, before: Snapshot, after: str) -> str:
         """The diff of an iteration, between two trees."""
         return self._git("diff", "--no-ext-diff", "--no-textconv", "--no-color", before.tree, after)
 
+    def summary(self, before: str, after: str) -> str:
+        """Such as: 2 files changed, 10 insertions(+), 3 deletions(-). Empty for two trees that are the same."""
+        return self._git("diff", "--shortstat", "--no-ext-diff", "--no-textconv", before, after).strip()
+
+    def nested(self, tree: str) -> set[str]:
+        """Repositories inside the tree. Git keeps only a name of each, so their contents could not be kept."""
+        lines = self._git("ls-tree", "-r", "-z", tree).split("\0")
+        return {line.partition("\t")[2] for line in lines if line.startswith("160000 ")}
+
     def remove(self) -> None:
         """Take the worktree away. Its branch with the kept commits stays."""
-        self._git("worktree", "remove", "--force", "--force", str(self.folder), folder=main_of(self.folder))
+        top = self._git("rev-parse", "--show-toplevel")
+        self._git("worktree", "remove", "--force", "--force", top, folder=main_of(self.folder))
 
     def _point_at(self, commit: str) -> None:
         """The lane's branch, checked out, at this commit, whatever an agent left: another branch, a merge, a lock."""
-        names = [part for name in (*_LOCKS, *_REBASES) for part in ("--git-path", name)]
-        paths = [Path(self.folder, path) for path in self._git("rev-parse", *names).splitlines()]
-        for lock in paths[: len(_LOCKS)]:
-            lock.unlink(missing_ok=True)  # no agent lives, so its owner is gone
-        if any(path.exists() for path in paths[len(_LOCKS) :]):
+        self._unlock()
+        if any(path.exists() for path in self._paths[len(_LOCKS) :]):
             self._git("rebase", "--quit")
         self._git("symbolic-ref", "HEAD", f"refs/heads/{self.branch}")
         self._git("reset", "--hard", "-q", commit)
+
+    def _unlock(self) -> None:
+        for lock in self._paths[: len(_LOCKS)]:
+            lock.unlink(missing_ok=True)  # no agent lives, so its owner is gone
+
+    @cached_property
+    def _paths(self) -> list[Path]:
+        """Where git keeps its locks and an unfinished rebase of this worktree."""
+        names = [part for name in (*_LOCKS, *_REBASES) for part in ("--git-path", name)]
+        return [Path(self.folder, path) for path in self._git("rev-parse", *names).splitlines()]
 
     def _identity(self) -> dict[str, str]:
         """The user's, else ours: a commit must not fail because no one told git a name."""
@@ -121,24 +142,43 @@ _OURS = (("NAME", _NAME), ("EMAIL", _EMAIL))
 
 
 def add_worktree(project: Path, folder: Path, branch: str) -> LaneTree:
-    """A worktree of the project's last commit. What is not committed there stays where it is."""
+    """The lane's worktree, made if it is not there. What is not committed in the project stays where it is.
+
+    The lane works in the same folder below the top as the project does.
+    """
+    top, head = top_of(project), head_of(project)
+    if not (folder / ".git").exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        git(top, "worktree", "prune")
+        known = git(top, "branch", "--list", branch)
+        new = () if known else ("-b", branch)
+        git(top, "worktree", "add", "-q", "--no-track", *new, str(folder), branch if known else head)
+    below = folder / project.resolve().relative_to(top)
+    return LaneTree(below if below.is_dir() else folder, branch)
+
+
+def holds_work(project: Path, branch: str) -> bool:
+    """Whether a branch has commits that the project's last commit does not have."""
     top = top_of(project)
-    head = git(top, "rev-parse", "--verify", "HEAD^{commit}")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    git(top, "worktree", "prune")
-    git(top, "worktree", "add", "-q", "--no-track", "-b", branch, str(folder), head)
-    return LaneTree(folder, branch)
+    return bool(git(top, "branch", "--list", branch) and git(top, "rev-list", "-1", f"HEAD..refs/heads/{branch}"))
 
 
-def in_place(project: Path) -> LaneTree:
-    """The project itself. It has to be clean, because a revert would take uncommitted work away."""
+def head_of(project: Path) -> str:
+    try:
+        return git(project, "rev-parse", "--verify", "HEAD^{commit}")
+    except GitFailed as error:
+        raise WrongUsage(f"{project} has no commit yet. Type: git add -A && git commit -m start") from error
+
+
+def in_place(project: Path, *, begun: bool = False) -> LaneTree:
+    """The project itself. It has to be clean at first, because a revert would take uncommitted work away."""
     top = top_of(project)
     try:
         branch = git(top, "symbolic-ref", "--short", "HEAD")
     except GitFailed as error:
         raise WrongUsage(f"{top} is on no branch. Check one out, or leave --in-place out.") from error
-    here = LaneTree(top, branch)
-    if here.tree() != git(top, "rev-parse", "HEAD^{tree}"):
+    here = LaneTree(project, branch)
+    if not begun and here.tree() != git(top, "rev-parse", "HEAD^{tree}"):
         advice = "Commit or stash it, or leave --in-place out to work in a worktree."
         raise WrongUsage(f"{top} has uncommitted work, which a revert would take away. {advice}")
     return here

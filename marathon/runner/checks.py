@@ -19,6 +19,7 @@ from marathon.core.text import clean, duration, one_line
 from marathon.process.signals import Signals
 from marathon.process.start import Command
 from marathon.process.supervisor import Done, Job, run_all
+from marathon.store.task import Task
 
 _KNOWN_CODES = {126: " (permission denied)", 127: " (command not found)"}
 _TAIL_LINES = 40
@@ -81,6 +82,11 @@ class Checks:
     def _tick(self) -> None:
         for name, began in list(self._under_way.items())[:1]:
             self.emit(Checking(name, time.monotonic() - began))
+
+
+def check_environment(task: Task, runner: str) -> dict[str, str]:
+    """With a runner's id in its environment, a check cannot answer a gate."""
+    return {**os.environ, "MARATHON_RUNNER_ID": runner, "MARATHON_TASK_DIR": str(task.folder)}
 
 
 def result_of(each: Criterion, done: Done) -> CheckResult:

@@ -13,7 +13,7 @@ from marathon.core.decide import next_step
 from marathon.core.events import usage_of
 from marathon.core.gates import WAITS_FOR_HUMAN
 from marathon.core.records import Cancelled, Finished, Gate
-from marathon.core.steps import Finish, Halt, Note, RunSession, Verify, Wait
+from marathon.core.steps import Finish, Halt, Measure, Note, RunSession, Settle, TakeCandidate, Verify, Wait
 from marathon.core.text import counted, duration, steps_line
 from marathon.process.signals import Interrupted
 from marathon.runner import definition, gates, verify
@@ -63,6 +63,9 @@ def _run(marathon: Marathon) -> int:
                 marathon.record(step.record)
             case Verify() as step:
                 verify.verify(marathon, step)
+            case TakeCandidate() | Measure() | Settle() as step:
+                assert marathon.workbench
+                marathon.workbench.act(marathon, step)
             case Finish() as step:
                 return _finish(marathon, step)
             case Halt():
@@ -133,7 +136,8 @@ def _account(marathon: Marathon) -> str:
     parts = [counted(life.iteration, "session"), f"{duration(life.run_seconds)} of work"]
     if life.usage.cost:
         parts.append(f"${life.usage.cost:.2f}")
-    parts += account(life.checked.results, life.accepted) if life.checked else ["nothing was checked"]
+    if marathon.workbench is None:
+        parts += account(life.checked.results, life.accepted) if life.checked else ["nothing was checked"]
     unseen = [review.phase for review in marathon.where.reviews if not review.by_human]
     not_reviewed = f"not reviewed: {' and '.join(unseen)}" if unseen else ""
     return ", ".join([*parts, *filter(None, [steps_line(life.steps), not_reviewed])])

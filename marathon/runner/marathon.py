@@ -26,6 +26,7 @@ from marathon.process.signals import Signals
 from marathon.runner import definition, gates, opening, verify
 from marathon.runner.journal import Journal
 from marathon.runner.stops import Stops
+from marathon.runner.workbench import Workbench
 from marathon.store.agent_channel import AgentChannel, sweep
 from marathon.store.base import Lease, Store
 from marathon.store.events import EventLog
@@ -87,6 +88,7 @@ class Marathon:
     clock: Callable[[], datetime]
     now: Callable[[], Now]
     snapshots: Snapshots
+    workbench: Workbench | None = None  # of a measured loop
     workflows: definition.Source | None = None
     workflows_mark: object = None  # what the workflows' files looked like when they were last read
     rang_for: str = ""  # the gate the human was last called to
@@ -151,6 +153,7 @@ def open(
     environ: Mapping[str, str] = os.environ,
     clock: Callable[[], datetime] = utc_now,
     now: Callable[[], Now] = moment,
+    workbench: Workbench | None = None,
 ) -> Iterator[Marathon]:
     """Take the task, bring its journal up to date, and hand over a marathon that is ready to run."""
     runner, log = new_runner_id(), EventLog()
@@ -190,6 +193,7 @@ def open(
             clock=clock,
             now=now,
             snapshots=Snapshots(project, options.task.own),
+            workbench=workbench,
         )
         opening.bring_up_to_date(marathon)
         definition.recheck(marathon)

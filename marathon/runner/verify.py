@@ -13,7 +13,7 @@ from marathon.core.records import Checked, CriteriaFound, FilesMissing
 from marathon.core.state import StateInvalid
 from marathon.core.steps import Verify
 from marathon.core.text import counted
-from marathon.runner.checks import Checks
+from marathon.runner.checks import Checks, check_environment
 from marathon.runner.session import update_state
 from marathon.store.files import make_private_directory
 from marathon.store.task import INSTRUCTIONS, Task
@@ -110,11 +110,6 @@ def _leads_out(project: Path, criteria: Iterable[Criterion]) -> Criterion | None
 def remember(trusted: Trusted, criteria: CriteriaFound, project: Path) -> None:
     commands = {each.name: each.command for each in criteria.criteria}
     trusted.remember(criteria.digest, {"project": str(project), "criteria": commands})
-
-
-def check_environment(task: Task, runner: str) -> dict[str, str]:
-    """With a runner's id in its environment, a check cannot answer a gate."""
-    return {**os.environ, "MARATHON_RUNNER_ID": runner, "MARATHON_TASK_DIR": str(task.folder)}
 
 
 def verdicts_in(task: Task) -> dict[str, object]:

@@ -45,13 +45,13 @@ def _count_down(marathon: Marathon, started: WaitStarted, reason: str) -> bool:
             marathon.emit(Waiting(reason, seconds, skippable=keys))
             patience = min(READ_AGAIN, seconds)
             if pressed is None:
-                _pause(patience, marathon.signals)
+                pause(patience, marathon.signals)
             elif pressed.read(patience, marathon.signals) is not None:
                 return True
     return False
 
 
-def _pause(seconds: float, signals: Signals) -> None:
+def pause(seconds: float, signals: Signals) -> None:
     deadline = time.monotonic() + seconds
     while (patience := deadline - time.monotonic()) > 0:
         if select.select([signals.fd], [], [], patience)[0]:

@@ -225,8 +225,9 @@ def _ladder(state: LaneState) -> str:
 def _bounds(state: LaneState) -> str:
     target = f"target {number(state.target_metric)}" if state.target_metric is not None else ""
     cap = f"at most {state.max_iterations} iterations" if state.max_iterations is not None else ""
+    plateau = f"a gain every {state.plateau} iterations" if state.plateau is not None else ""
     samples = f"at least {state.min_measurements} samples" if state.min_measurements else ""
-    return ", ".join(filter(None, (target, cap, samples)))
+    return ", ".join(filter(None, (target, cap, plateau, samples)))
 
 
 def _best_commit(state: LaneState, rows: Sequence[Row]) -> str:

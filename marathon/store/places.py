@@ -36,6 +36,11 @@ def anchors_folder() -> Path:
     return platformdirs.user_state_path(_NAME) / "tasks"
 
 
+def measuring_lock() -> Path:
+    """Held by the measured loop whose turn it is: one at a time on a machine."""
+    return platformdirs.user_state_path(_NAME) / "measuring.lock"
+
+
 def states_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """The runner state files: PI_MARATHON_STATES, else ~/.pi/marathon-states."""
     return _chosen_or_home(environ, "PI_MARATHON_STATES", ".pi/marathon-states")

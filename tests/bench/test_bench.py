@@ -30,6 +30,7 @@ BARS = {
     "kept without a gain (heavy-tailed)": 2,
     "missed gains of 3 sigma (heavy-tailed)": 10,
     "a loop rebuilt from its rows": 1,
+    "an iteration of a loop, beside verify": 150,
 }
 
 

@@ -135,6 +135,8 @@ def in_words(step: Step) -> str:
             return "verify"
         case Halt():
             return "halt"
+        case _:
+            return type(step).__name__.lower()
 
 
 def told(step: Step) -> str:

@@ -397,7 +397,7 @@ def test_a_restart_begins_again_after_the_end_or_a_cancel() -> None:
 # Gates
 
 
-WAITS_FOR_ITS_CAUSE = ("limit", "checks", "missing", "clarify", "definition", "redefined")
+WAITS_FOR_ITS_CAUSE = ("limit", "checks", "missing", "clarify", "definition", "redefined", "baseline")
 
 
 @pytest.mark.parametrize("reason", [reason for reason in get_args(Reason) if reason not in WAITS_FOR_ITS_CAUSE])
@@ -533,6 +533,7 @@ AUTO_APPROVED = {
     ("definition", "again"): False,
     ("redefined", "again"): False,
     ("session", "again"): True,
+    ("baseline", "again"): False,
 }
 
 

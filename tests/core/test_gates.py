@@ -54,6 +54,7 @@ KEYS: dict[Reason, str] = {
     "checks": "enter r o c q",
     "missing": "enter f r 1 o c q",
     "session": "enter f r 1 o c q",
+    "baseline": "enter o c q",
     "clarify": "enter f r 1 o c q",
 }
 
@@ -184,7 +185,7 @@ def takes(reason: Reason, choice: str, phase: str | None, text: str, can_loop: b
         case "continue":
             if reason in ("question", "workflow", "back"):
                 return False
-            return not text if reason == "checks" or about_workflow else True
+            return not text if reason in ("checks", "baseline") or about_workflow else True
         case "loop":
             return can_loop and bool(text) and reason not in ("question", "checks") and not about_workflow
         case "cancel":
@@ -192,7 +193,7 @@ def takes(reason: Reason, choice: str, phase: str | None, text: str, can_loop: b
         case "accept":
             return reason in ("stuck", "blocked") and unmet and bool(text)
         case "redo":
-            if reason == "question":
+            if reason in ("question", "baseline"):
                 return False
             if about_workflow:
                 return (reason, phase, text) == ("redefined", at, "")

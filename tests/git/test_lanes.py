@@ -177,7 +177,7 @@ def test_ignored_output_goes_only_when_it_is_asked_for(lane: LaneTree) -> None:
     ("make", "said"),
     [
         (lambda folder: None, "not in a git repository"),
-        (lambda folder: _sh(folder, "git init -q"), "rev-parse"),
+        (lambda folder: _sh(folder, "git init -q"), "has no commit yet"),
     ],
 )
 def test_a_project_that_cannot_have_a_worktree_is_told_why(

@@ -21,8 +21,8 @@ from marathon.core.text import one_line
 from marathon.errors import MarathonError, TaskInvalid
 from marathon.process.signals import Interrupted, Signals
 from marathon.process.terminal import interactive, on_terminal
-from marathon.runner.checks import Checks
-from marathon.runner.verify import check_environment, found_criteria, remember, verdicts_in
+from marathon.runner.checks import Checks, check_environment
+from marathon.runner.verify import found_criteria, remember, verdicts_in
 from marathon.show.screen import Screen
 from marathon.store.places import trusted_folder
 from marathon.store.task import Task

@@ -14,7 +14,10 @@ from typing import Any, get_args
 
 import click
 
+from marathon.cli.arguments import DURATION, MONEY, TIME, TOKENS, Amount
+from marathon.cli.options import CommandLine
 from marathon.core.lanes import names, verbs
+from marathon.core.lanes.also import parse_also
 from marathon.core.lanes.model import Acceptance, Check, Direction, LaneState, Measurer, Mode, Refused, Row
 from marathon.core.lanes.numbers import number
 from marathon.core.lanes.reading import regex_mistake
@@ -83,6 +86,10 @@ def loop() -> None:
 @click.option("--samples", type=click.IntRange(min=1), help="The least numbers per measurement.")
 @click.option("--target", type=float, metavar="X", help="Complete when the number is reached.")
 @click.option("--max-iterations", type=click.IntRange(min=1), help="Complete after so many.")
+@click.option("--plateau", type=click.IntRange(min=1), metavar="N", help="Complete after N in a row without a gain.")
+@click.option(
+    "--also", multiple=True, metavar="NAME:lower|higher:X[%]", help="A metric that may get worse by at most X."
+)
 @click.option("--protect", multiple=True, metavar="PATH", help="Must not change; may be given again.")
 @click.option("--holdout", metavar="CMD", help="A guard that only the runner knows.")
 @click.option("--measured-by", type=click.Choice(get_args(Measurer)), help="Without it, who measures the baseline.")
@@ -107,7 +114,10 @@ def start(goal: str, lane: str | None, tag: str | None, as_json: bool, **options
         _print_json({"target": state.name, "next": show.next_command(state), "state": state.facts()})
         return
     mode = f"{state.mode}, {state.metric_direction} is better, {state.acceptance}"
-    _print([f"Started {state.name} ({mode}).", f"Next, the baseline: {show.next_command(state)}"])
+    lines = [f"Started {state.name} ({mode}).", f"Next, the baseline: {show.next_command(state)}"]
+    if state.verify_command and state.measured_by is None and not state.prompt_verifier:
+        lines.append(f"Or let the runner measure: {verbs.command('run', state)}")
+    _print(lines)
 
 
 def _new_state(goal: str, lane: str, tag: str, now: str, options: dict[str, Any]) -> LaneState:
@@ -142,16 +152,32 @@ def _new_state(goal: str, lane: str, tag: str, now: str, options: dict[str, Any]
         min_measurements=options["samples"],
         target_metric=options["target"],
         max_iterations=options["max_iterations"],
+        plateau=options["plateau"],
+        also=list(options["also"]) or None,
         protected_paths=list(options["protect"]) or None,
         in_place=options["in_place"] or None,
         measured_by=measurer,
         started_at=now,
         last_updated=now,
     )
+    if state.also:
+        _check_also(state)
     return state.with_(acceptance_mode=state.acceptance)
 
 
-_ONLY_RUNNER = {"holdout": "--holdout", "in_place": "--in-place"}
+_ONLY_RUNNER = {"holdout": "--holdout", "in_place": "--in-place", "also": "--also"}
+
+
+def _check_also(state: LaneState) -> None:
+    """Secondary metrics come as METRIC lines beside a named one, and are compared when a gain is confirmed."""
+    for text in state.also or ():
+        parse_also(text)
+    if not state.metric_name:
+        raise Refused("--also needs the name of the number that decides.", "Verify prints METRIC lines: --metric NAME")
+    if state.metric_json or state.metric_regex:
+        raise Refused("--also reads METRIC lines.", "Leave out --metric-json and --metric-regex.")
+    if state.acceptance == "log":
+        raise Refused("--also needs a loop that keeps and reverts.", "Leave it out, or use --acceptance keep-revert.")
 
 
 def _frozen(state: LaneState, project: Path) -> LaneState:
@@ -161,6 +187,31 @@ def _frozen(state: LaneState, project: Path) -> LaneState:
     commands = filter(None, (state.verify_command, state.guard_command))
     evaluator = freeze(project, commands, state.protected_paths)
     return state.with_(frozen_paths=list(evaluator.roots), frozen=dict(evaluator.digests))
+
+
+@loop.command("run")
+@click.argument("target", metavar="LANE[/RUN]")
+@click.argument("agent_args", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]")
+@click.option("--agent", default="pi", show_default=True, metavar="NAME", help="As for --task.")
+@click.option("--mode", type=click.Choice(["tui", "stream"]), help="As for --task.")
+@click.option("--max-iterations", type=click.IntRange(min=1), help="Complete after so many.")
+@click.option("--target", "target_metric", type=float, metavar="X", help="Another target than before.")
+@click.option("--plateau", type=click.IntRange(min=1), metavar="N", help="Complete after N in a row without a gain.")
+@click.option("--max-time", type=TIME, default="0", help="Working time such as 90m or 8h; 0: no limit.")
+@click.option("--max-cost", type=MONEY, default="0", help="What the agent may cost; 0: no limit.")
+@click.option("--max-tokens", type=TOKENS, default="0", help="Tokens, all kinds together; 0: no limit.")
+@click.option("--session-timeout", type=DURATION, default="2h", show_default=True, help="For one session; 0: none.")
+@click.option("--trust", is_flag=True, help="Agree to the loop's commands as they are now.")
+@JSON
+@_refusals
+def run(target: str, as_json: bool, trust: bool, **options: Any) -> None:
+    """Run a loop: a session per iteration; the runner measures, and keeps what improves the number."""
+    from marathon.cli.loop_run import run_loop
+
+    bounds = {name: options.pop(name) for name in ("max_iterations", "target_metric", "plateau")}
+    typed = frozenset(name for name in ("max_time", "max_cost", "max_tokens") if options[name] and options[name].value)
+    line = CommandLine(task=None, as_json=as_json, trust=trust, typed=typed, max_iterations=Amount(0), **options)
+    click.get_current_context().exit(run_loop(target, line, **bounds))
 
 
 @loop.command("iterate")
@@ -249,6 +300,8 @@ def log(target: str, action: str, note: str | None, as_json: bool) -> None:
 @_refusals
 def status(target: str, as_json: bool) -> None:
     """Where a loop stands, its numbers, and the next command. Without a name: every loop that is not archived."""
+    from marathon.cli.loop_run import runner_lines
+
     lanes = Lanes(find_project(Path.cwd()))
     runs = lanes.runs()
     chosen = [names.pick(target, runs, "status")] if target.strip() else names.unnamed(runs, "status")
@@ -258,11 +311,15 @@ def status(target: str, as_json: bool) -> None:
     if as_json:
         facts = [
             {**_facts(lane.state), "rows": [row.facts() for row in lane.rows], "lessons": texts}
-            for lane, texts in found
+            | {"runner": runner_lines(lanes, run)}
+            for run, (lane, texts) in zip(chosen, found, strict=True)
         ]
         _print_json(facts[0] if target.strip() else facts)
         return
-    blocks = ["\n".join(show.status_lines(lane.state, lane.rows, lessons)) for lane, lessons in found]
+    blocks = [
+        "\n".join([*show.status_lines(lane.state, lane.rows, lessons), *runner_lines(lanes, run)])
+        for run, (lane, lessons) in zip(chosen, found, strict=True)
+    ]
     click.echo("\n\n".join(blocks) or _NONE)
 
 
@@ -338,12 +395,18 @@ def ls(archived: bool, as_json: bool) -> None:
 @ANY
 @click.option("--max-iterations", type=click.IntRange(min=1), help="Another bound than before.")
 @click.option("--target", "target_metric", type=float, metavar="X", help="Another target than before.")
+@click.option("--plateau", type=click.IntRange(min=1), metavar="N", help="Another bound than before.")
 @JSON
 @_refusals
-def resume(target: str, max_iterations: int | None, target_metric: float | None, as_json: bool) -> None:
+def resume(target: str, as_json: bool, **bounds: float | None) -> None:
     """Let a loop run again. One that had ended gets a fresh ladder."""
+    from marathon.cli.loop_run import task_of, waits_at_gate
+
     with _changing(target, "resume") as change:
-        state, row = verbs.resume(change.state, change.now, max_iterations=max_iterations, target_metric=target_metric)
+        known = task_of(change.lanes, change.run)
+        if known and known.life.gate and change.state.status == "stopped":
+            raise waits_at_gate(known, change.run.name)
+        state, row = verbs.resume(change.state, change.now, **bounds)
         change.to(state, row)
     _tell(state, as_json, [f"{state.name} is running.", f"Next: {show.next_command(state)}"], row)
 
@@ -381,7 +444,9 @@ def archive(target: str, as_json: bool) -> None:
 @JSON
 @_refusals
 def rm(target: str, yes: bool, as_json: bool) -> None:
-    """Remove a loop with all of its files. It has to be named exactly."""
+    """Remove a loop with all of its files. It has to be named exactly. The branch with what was kept stays."""
+    from marathon.cli.loop_run import clear_away, runner_of
+
     lanes = Lanes(find_project(Path.cwd()))
     lane, tag = names.split(target)
     matches = [run for run in lanes.runs() if run.lane == lane and tag in (None, run.tag)]
@@ -393,6 +458,7 @@ def rm(target: str, yes: bool, as_json: bool) -> None:
     if not yes and not as_json and interactive():
         click.confirm(f"Remove {matches[0].name} with its results and lessons?", abort=True)
     with lanes.locked():
+        clear_away(lanes, matches[0], runner_of(lanes, matches[0]), for_good=True)
         lanes.remove(matches[0])
     if as_json:
         _print_json({"target": matches[0].name, "status": "removed"})
@@ -444,6 +510,8 @@ def _one(target: str, runs: Sequence[names.Run], verb: str) -> names.Run:
 
 def _end(target: str, verb: str, status: str, as_json: bool) -> None:
     """Pause, stop or archive one loop, or without a name those that the verb is about then."""
+    from marathon.cli.loop_run import ask_to_stop, clear_away, runner_of
+
     lanes, now = Lanes(find_project(Path.cwd())), _now()
     _some(target, lanes.runs(), verb)
     ended = []
@@ -452,10 +520,13 @@ def _end(target: str, verb: str, status: str, as_json: bool) -> None:
             lane = lanes.load(run)
             _warn(lane.notices)
             state = verbs.ended(lane.state, status, now)
+            holder = runner_of(lanes, run)
             if status == "archived":
+                clear_away(lanes, run, holder)
                 lanes.archive(state, now)
             else:
                 lanes.save(lane, state, None, now)
+                ask_to_stop(lanes, run, holder)
             ended.append(state)
     if as_json:
         facts = [_facts(state) for state in ended]

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from marathon.core.budgets import Limits
 from marathon.core.courses.where import Where
 from marathon.core.life import Life
-from marathon.core.records import Begun, Record, RunStarted, SessionEnded
+from marathon.core.records import Begun, Gate, Record, RunStarted, SessionEnded
 from marathon.core.steps import RunSession, Step
 
 
@@ -52,6 +52,10 @@ class Course(ABC):
 
     def misfit(self, life: Life) -> Step | None:
         """What to do where the journal and the course's definition no longer fit."""
+        return None
+
+    def lacking(self, life: Life) -> Gate | None:
+        """A gate of the course's own that closes by itself once its cause is gone."""
         return None
 
     def hint(self, life: Life) -> tuple[str, ...]:

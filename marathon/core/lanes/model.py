@@ -142,6 +142,9 @@ class LaneState(_Record):
     min_measurements: int | None = None
     target_metric: float | None = None
     max_iterations: int | None = None
+    plateau: int | None = None  # end after so many iterations in a row without a better number
+    without_gain: int = 0  # how many there were
+    also: list[str] | None = None  # secondary metrics, as core/lanes/also.py reads them
     protected_paths: list[str] | None = None
     frozen_paths: list[str] | None = None  # these, and the programs that verify and guard start
     frozen: dict[str, str] | None = None  # a digest of every file below them
@@ -187,7 +190,7 @@ PINNED = frozenset(
     {
         *("verify_command", "guard_command", "prompt_verifier", "metric_name", "metric_json", "metric_regex"),
         *("metric_direction", "acceptance_mode", "measured_by", "min_measurements", "target_metric"),
-        *("max_iterations", "protected_paths", "frozen_paths", "frozen", "in_place"),
+        *("max_iterations", "plateau", "also", "protected_paths", "frozen_paths", "frozen", "in_place"),
     }
 )
 SETUP = set(PINNED | {"mode", "goal", "scope", "started_at"})

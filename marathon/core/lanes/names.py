@@ -33,6 +33,7 @@ _ENDED: tuple[Status, ...] = ("stopped", "completed")
 # Which runs a verb may be about. A verb without a row is about a running one.
 ELIGIBLE: dict[str, tuple[Status, ...]] = {
     "resume": _UNFINISHED + _ENDED,
+    "run": _UNFINISHED + _ENDED,
     "pause": _UNFINISHED,
     "stop": _UNFINISHED + _ENDED,
     "archive": _UNFINISHED + _ENDED,

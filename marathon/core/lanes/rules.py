@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import takewhile
 from statistics import median
-from typing import Any
+from typing import Any, cast
 
 from marathon.core.lanes.model import PINNED, ActiveIteration, Check, Escalation, LaneState, Recommended, Row, state_of
 from marathon.core.lanes.numbers import better, improved, number, reached
@@ -57,7 +57,17 @@ def _counted(state: LaneState, row: Row) -> dict[str, Any]:
         changes |= {"last_action": row.action, "last_action_at": row.timestamp}
         if counter := _COUNTERS.get(row.action):
             changes[counter] = getattr(state, counter) + 1
+        changes["without_gain"] = 0 if _gains(state, row) else state.without_gain + 1
     return changes
+
+
+def _gains(state: LaneState, row: Row) -> bool:
+    """Whether the best number moves: with a keep, and in a lane that logs with a better number."""
+    if row.action != "log":
+        return row.action == "keep"
+    best = state.best_metric
+    passed = row.metric is not None and row.acceptance_passed is not False
+    return passed and (best is None or better(best, cast(float, row.metric), state.metric_direction) != best)
 
 
 def _moved(state: LaneState, row: Row) -> dict[str, Any]:
@@ -94,7 +104,7 @@ def rebuilt(snapshot: LaneState, rows: Sequence[Row]) -> LaneState:
     known = list(takewhile(lambda row: _is_in(snapshot, row), rows))
     first = snapshot.baseline if snapshot.baseline is not None else snapshot.current_metric
     state = snapshot.with_(
-        **dict.fromkeys(("iteration", "consecutive_failures", "pivot_count", *_COUNTERS.values()), 0),
+        **dict.fromkeys(("iteration", "consecutive_failures", "pivot_count", "without_gain", *_COUNTERS.values()), 0),
         **{"current_metric": first, "best_metric": first, "last_action": None, "last_action_at": None},
         status="running",
     )
@@ -186,6 +196,8 @@ def end_of(state: LaneState, *, iterated: bool = True) -> str:
     target, best = state.target_metric, state.best_metric
     if target is not None and best is not None and reached(best, target, state.metric_direction):
         return f"the target {number(target)} is reached ({number(best)})"
+    if iterated and state.plateau is not None and state.without_gain >= state.plateau:
+        return f"the last {state.without_gain} iterations brought no gain (--plateau {state.plateau})"
     return ""
 
 

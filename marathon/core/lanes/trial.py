@@ -22,7 +22,7 @@ class Trial:
     reference: tuple[float, ...] = ()  # taken in turn with them
     checks: tuple[Check, ...] = ()
     error: str = ""  # verify gave no number
-    unchanged: bool = False
+    skipped: str = ""  # why there was nothing to measure
 
     @property
     def passed(self) -> bool:
@@ -31,51 +31,51 @@ class Trial:
 
 def accepted(state: LaneState, trial: Trial) -> bool:
     """Only a confirmed gain with every check passed is kept. A lane that logs takes whatever passed its checks."""
-    if trial.error or trial.unchanged or not trial.passed:
+    if trial.error or trial.skipped or not trial.passed:
         return False
     return state.acceptance == "log" or confirmed(trial.values, trial.reference, state.metric_direction)
 
 
-def trial_row(state: LaneState, trial: Trial, now: str, hypothesis: str | None, commit: str | None) -> Row:
-    """The row of an iteration. It has a commit where the change stays."""
+def trial_row(state: LaneState, trial: Trial, hypothesis: str | None = None, changes: str | None = None) -> Row:
+    """The row of an iteration. Its time and, where the change stays, its commit are added when it is carried out."""
     reference = median(trial.reference) if trial.reference else state.reference
     metric = median(trial.values) if trial.values else None
-    action = _action(state, trial, commit)
+    stays = accepted(state, trial)
+    action = _action(state, trial, stays)
     step = escalation(state.consecutive_failures + 1, state.pivot_count) if action == "revert" else None
     return Row(
         iteration=state.iteration + 1,
-        timestamp=now,
         action=action,
         metric=metric,
         baseline=reference,
         delta=metric - reference if metric is not None and reference is not None else None,
         confidence=confidence(trial.values) if trial.values else None,
         hypothesis=hypothesis,
-        reason="nothing was changed" if trial.unchanged else None,
+        changes=changes,
+        reason=trial.skipped or None,
         should_escalate=True if step else None,
         escalation_type=step,
         error=trial.error or None,
         measurements=list(trial.values) or None,
         reference_measurements=list(trial.reference) or None,
         checks=list(trial.checks) or None,
-        acceptance_passed=commit is not None,
+        acceptance_passed=stays,
         acceptance_reason=_reason(state, trial),
-        commit=commit,
     )
 
 
-def _action(state: LaneState, trial: Trial, commit: str | None) -> str:
+def _action(state: LaneState, trial: Trial, stays: bool) -> str:
     if trial.error:
         return "crash"
-    if trial.unchanged:
+    if trial.skipped:
         return "skip"
     if state.acceptance == "log":
         return "log"
-    return "keep" if commit else "revert"
+    return "keep" if stays else "revert"
 
 
 def _reason(state: LaneState, trial: Trial) -> str | None:
-    if trial.error or trial.unchanged:
+    if trial.error or trial.skipped:
         return None
     failed = [one_line(each.name, 60) for each in trial.checks if not each.passed]
     if failed:
@@ -88,52 +88,49 @@ def _reason(state: LaneState, trial: Trial) -> str | None:
     return "metric improved" if is_better else "metric did not improve"
 
 
-def baseline_row(
-    state: LaneState, values: Sequence[float], floor: NoiseFloor, checks: Sequence[Check], now: str
-) -> Row:
+def baseline_row(state: LaneState, values: Sequence[float], floor: NoiseFloor, checks: Sequence[Check]) -> Row:
     return Row(
         iteration=state.iteration,
-        timestamp=now,
         action="baseline",
         metric=median(values),
         measurements=list(values),
         confidence=confidence(values),
         checks=list(checks) or None,
         acceptance_passed=True,
+        reason=floor_line(floor, state.metric_name or "the metric"),
         noise=floor.sigma,
         setup=state.with_(measured_by="runner").setup(),
     )
 
 
-def drift_row(state: LaneState, values: Sequence[float], now: str) -> Row:
+def drift_row(state: LaneState, values: Sequence[float]) -> Row:
     """The reference measured again gave another number, though nothing was changed. That is no one's failure."""
     return Row(
         iteration=state.iteration,
-        timestamp=now,
         action="drift",
         metric=median(values),
         baseline=state.reference,
         measurements=list(values),
-        reason="the reference was measured again",
+        reason="the same tree gives another number than before; this is the reference from now on",
     )
 
 
-def commit_message(state: LaneState, trial: Trial, hypothesis: str | None) -> str:
+def commit_message(state: LaneState, row: Row) -> str:
     """The numbers of a keep, for people and as a trailer for programs."""
-    metric = median(trial.values)
-    reference = median(trial.reference) if trial.reference else state.reference
-    name = one_line(state.metric_name or "metric", 40)
-    moved = "" if reference is None else f" ({change(metric, reference, state.metric_direction)})"
-    facts = {"loop": state.name, "iteration": state.iteration + 1, "metric": metric, "reference": reference}
-    head = f"{state.lane} {state.iteration + 1}: {name} {number(metric)}{moved}"
-    about = f"\n{one_line(hypothesis, 500)}\n" if hypothesis else ""
+    name, reference = one_line(state.metric_name or "metric", 40), row.baseline
+    figure = "" if row.metric is None else f" {number(row.metric)}"
+    if row.metric is not None and reference is not None:
+        figure += f" ({change(row.metric, reference, state.metric_direction)})"
+    facts = {"loop": state.name, "iteration": row.iteration, "metric": row.metric, "reference": reference}
+    head = f"{state.lane} {row.iteration}: {name}{figure}"
+    about = f"\n{one_line(row.hypothesis, 500)}\n" if row.hypothesis else ""
     return f"{head}\n{about}\nResult: {json.dumps(facts)}\n"
 
 
-def floor_lines(floor: NoiseFloor, name: str) -> list[str]:
+def floor_line(floor: NoiseFloor, name: str) -> str:
     """What the A/A check says, for people."""
     percent = "" if floor.percent is None else f" ({floor.percent:.1f} %)"
     if floor.sigma == 0:
-        return [f"{name} has no noise: every gain can be seen."]
+        return f"{name} has no noise: every gain can be seen"
     seen = number(floor.smallest_gain)
-    return [f"The noise of {name} is {number(floor.sigma)}{percent}. A gain of less than {seen} may not be seen."]
+    return f"the noise of {name} is {number(floor.sigma)}{percent}; a gain of less than {seen} may not be seen"

@@ -173,8 +173,7 @@ def resume(state: LaneState, now: str, **raised: Any) -> tuple[LaneState, Row | 
         raise Refused(f"{state.name} is archived.", f"Start another run: pi-marathon loop start … --lane {state.lane}")
     changed = state.with_(**raised)
     if why := end_of(changed, iterated=changed.iteration > 0):
-        capped = changed.max_iterations is not None and changed.iteration >= changed.max_iterations
-        option = f"--max-iterations {2 * max(1, changed.iteration)}" if capped else "--target X"
+        option = bound_option(changed)
         raise Refused(
             f"{state.name} is at its end: {why}.",
             f"Raise the bound to continue: {command('resume', state, option, exact=True)}",
@@ -184,6 +183,15 @@ def resume(state: LaneState, now: str, **raised: Any) -> tuple[LaneState, Row | 
     changed = changed.with_(finished_at=None)
     row = Row(iteration=state.iteration, timestamp=now, action="resumed", setup=changed.setup())
     return applied(changed, row), row
+
+
+def bound_option(state: LaneState) -> str:
+    """The option that raises the bound that has ended the lane."""
+    if state.max_iterations is not None and state.iteration >= state.max_iterations:
+        return f"--max-iterations {2 * max(1, state.iteration)}"
+    if end_of(state.with_(plateau=None)):
+        return "--target X"
+    return f"--plateau {2 * state.without_gain}"
 
 
 def ended(state: LaneState, status: str, now: str) -> LaneState:
