@@ -172,7 +172,7 @@ def git(folder: Path, *args: str, env: dict[str, str] | None = None, stdin: str 
     try:
         done = subprocess.run(
             ["git", "-C", str(folder), *_QUIET, *args],
-            input=(stdin or "").encode(),
+            input=os.fsencode(stdin or ""),
             capture_output=True,
             timeout=_PATIENCE,
             check=False,

@@ -337,6 +337,20 @@ def plot(target: str, output: Path | None, as_json: bool) -> None:
         _print([f"Wrote {name}" for name in files])
 
 
+@loop.command("finalize")
+@click.argument("target", metavar="LANE[/RUN]")
+@click.option("--branch", metavar="NAME", help="Its name; without it, loop/LANE. Several get -1, -2, ….")
+@click.option("--split", is_flag=True, help="Several branches where the kept commits touch different files.")
+@click.option("--yes", is_flag=True, help="Make what the preview shows, without asking.")
+@JSON
+@_refusals
+def finalize(target: str, branch: str | None, split: bool, yes: bool, as_json: bool) -> None:
+    """Make a branch of what a loop kept, after a preview. Nothing is merged or pushed; your files stay as they are."""
+    from marathon.cli.loop_finalize import finalize_loop
+
+    finalize_loop(target, branch, split=split, yes=yes, as_json=as_json)
+
+
 @loop.command("ls")
 @click.option("--archived", is_flag=True, help="The archived ones too.")
 @JSON
