@@ -17,11 +17,22 @@ import click
 from marathon.cli.arguments import DURATION, MONEY, TIME, TOKENS, Amount
 from marathon.cli.options import CommandLine
 from marathon.core.lanes import names, verbs
-from marathon.core.lanes.model import Acceptance, Check, Direction, LaneState, Measurer, Mode, Refused, Row
+from marathon.core.lanes.model import (
+    Acceptance,
+    Check,
+    Direction,
+    LaneState,
+    Measurer,
+    Mode,
+    Refused,
+    Row,
+    parse_check,
+)
 from marathon.core.lanes.numbers import number
 from marathon.core.lanes.reading import regex_mistake
 from marathon.core.lanes.rules import end_of, lesson, reanchors
 from marathon.core.text import clean, utc
+from marathon.core.validation import Invalid
 from marathon.errors import MarathonError
 from marathon.git.lanes import diff_of
 from marathon.process.terminal import interactive
@@ -77,6 +88,8 @@ def loop() -> None:
 @click.option("--verify", "verify_command", metavar="CMD", help="Prints the number.")
 @click.option("--guard", "guard_command", metavar="CMD", help="Has to pass before anything is kept.")
 @click.option("--prompt-verifier", metavar="TEXT", help="A question that has to be judged before anything is kept.")
+@click.option("--acceptance-policy", metavar="TEXT", help="When a change is accepted, in words. Only noted.")
+@click.option("--scope", metavar="TEXT", help="What may be changed, in words. Only told.")
 @click.option("--metric", "metric_name", metavar="NAME", help="The number's name; verify prints METRIC NAME=X.")
 @click.option("--metric-json", metavar="PATH", help="Where the number stands in verify's JSON, such as a.b.0.")
 @click.option("--metric-regex", metavar="RE", help="Finds the number in verify's output; one group.")
@@ -105,11 +118,14 @@ def start(goal: str, lane: str | None, tag: str | None, as_json: bool, **options
         lanes.create(state)
         if options["holdout"]:
             lanes.set_holdout(state, options["holdout"])
-    if as_json:
-        _print_json({"target": state.name, "next": show.next_command(state), "state": state.facts()})
-        return
     mode = f"{state.mode}, {state.metric_direction} is better, {state.acceptance}"
-    _print([f"Started {state.name} ({mode}).", f"Next, the baseline: {show.next_command(state)}"])
+    lines = [f"Started {state.name} ({mode}).", f"Next, the baseline: {show.next_command(state)}"]
+    if as_json:
+        _print_json(
+            {"target": state.name, "next": show.next_command(state), "state": state.facts(), "text": "\n".join(lines)}
+        )
+    else:
+        _print(lines)
 
 
 def _new_state(goal: str, lane: str, tag: str, now: str, options: dict[str, Any]) -> LaneState:
@@ -136,6 +152,8 @@ def _new_state(goal: str, lane: str, tag: str, now: str, options: dict[str, Any]
         verify_command=options["verify_command"],
         guard_command=options["guard_command"],
         prompt_verifier=options["prompt_verifier"],
+        acceptance_policy=options["acceptance_policy"],
+        scope=options["scope"],
         metric_name=options["metric_name"] or ("open_or_partial_items" if mode == "punchlist" else None),
         metric_json=options["metric_json"],
         metric_regex=options["metric_regex"],
@@ -256,13 +274,15 @@ def decide(
 @loop.command("log")
 @LANE
 @click.argument("action", type=click.Choice(["log", "skip", "crash", "blocked"]), default="log")
+@click.option("--value", type=float, metavar="X", help="The number, if it is not measured yet.")
 @click.option("--note", metavar="TEXT", help="Why.")
 @JSON
 @_refusals
-def log(target: str, action: str, note: str | None, as_json: bool) -> None:
+def log(target: str, action: str, value: float | None, note: str | None, as_json: bool) -> None:
     """Finish an iteration without a decision. It does not move the reference of a loop that keeps and reverts."""
     with _changing(target, "log") as change:
-        state, row = verbs.log(change.state, change.now, action, note)
+        measured = change.state if value is None else verbs.with_value(change.state, change.now, value)
+        state, row = verbs.log(measured, change.now, action, note)
         change.to(state, row)
     _tell_row(state, row, as_json)
 
@@ -281,7 +301,12 @@ def status(target: str, as_json: bool) -> None:
         _warn(lane.notices)
     if as_json:
         facts = [
-            {**_facts(lane.state), "rows": [row.facts() for row in lane.rows], "lessons": texts}
+            {
+                **_facts(lane.state),
+                "rows": [row.facts() for row in lane.rows],
+                "lessons": texts,
+                "text": "\n".join(show.status_lines(lane.state, lane.rows, texts)),
+            }
             for lane, texts in found
         ]
         _print_json(facts[0] if target.strip() else facts)
@@ -496,7 +521,7 @@ def _end(target: str, verb: str, status: str, as_json: bool) -> None:
                 lanes.save(lane, state, None, now)
             ended.append(state)
     if as_json:
-        facts = [_facts(state) for state in ended]
+        facts = [{**_facts(state), "text": "\n".join(show.card(state))} for state in ended]
         _print_json(facts[0] if target.strip() else facts)
     else:
         _print([line for state in ended for line in show.card(state)])
@@ -517,7 +542,12 @@ def _nothing(verb: str) -> Refused:
 
 
 def _check(text: str, state: LaneState) -> Check:
-    """NAME=pass or NAME=fail, and after a colon the command or the prompt that was judged."""
+    """NAME=pass or NAME=fail, and after a colon the command or the prompt that was judged. Or a check as JSON."""
+    if text.startswith("{"):
+        try:
+            return parse_check(text.encode())
+        except Invalid as error:
+            raise Refused(f"This is not a check: {error}.", 'Such as: {"name": "tests", "passed": true}') from error
     match = _CHECK.fullmatch(text)
     if match is None:
         example = verbs.check_options(state) or "--check tests=pass"
@@ -550,7 +580,8 @@ _ESCALATIONS = {
 
 def _tell(state: LaneState, as_json: bool, lines: Iterable[str], row: Row | None = None, **more: Any) -> None:
     if as_json:
-        _print_json({**_facts(state), **more, **({"row": row.facts()} if row else {})})
+        told = "\n".join(map(clean, lines))
+        _print_json({**_facts(state), **more, **({"row": row.facts()} if row else {}), "text": told})
     else:
         _print(lines)
 

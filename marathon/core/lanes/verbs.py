@@ -48,6 +48,17 @@ def measure(
     return _with_baseline(state, now, values, checks)
 
 
+def with_value(state: LaneState, now: str, value: float) -> LaneState:
+    """A number that comes with `log`. It is measured like any other, and a lane without a baseline takes none."""
+    _must_run(state)
+    if state.baseline is None:
+        raise Refused(
+            f"{state.name} has no baseline yet, so there is nothing to compare with.",
+            f"Run verify and record the baseline: {command('measure', state, '--value X')}",
+        )
+    return measure(state, now, [value])[0]
+
+
 def _with_baseline(
     state: LaneState, now: str, values: Sequence[float], checks: Sequence[Check]
 ) -> tuple[LaneState, Row]:
