@@ -41,6 +41,7 @@ from marathon.show import lanes as show
 from marathon.store.evaluator import Evaluator, freeze
 from marathon.store.files import SHARED_FILE, write_atomic
 from marathon.store.lanes import Lane, Lanes, find_project
+from marathon.surfaces.paint import paint_diff
 
 _CHECK = re.compile(r"(?P<name>.*?)=(?P<verdict>pass|fail)(?::(?P<about>.*))?", re.S)
 # Numbers may follow one --value, also negative ones, which look like options.
@@ -335,7 +336,9 @@ def show_iteration(target: str, iteration: int, as_json: bool) -> None:
     if as_json:
         _print_json({"target": run.name, "row": row.facts(), "lesson": lesson(row), "diff": diff})
     else:
-        _print(show.iteration_lines(row, lane.state, lesson(row), diff))
+        _print(show.iteration_lines(row, lane.state, lesson(row)))
+        if diff:
+            click.echo(paint_diff(clean(diff)))
 
 
 @loop.command("plot")
