@@ -79,12 +79,14 @@ def _measured_loop(ctx: click.Context, folder: Path) -> int:
     ctx.invoke(loop.start, goal="Find anagrams in fewer steps", lane=LANE, tag=None, as_json=False, **LOOP)
     agent = (sys.executable, "-P", "-m", "marathon.demo_project.loop_agent")
     # We wrote the commands that measure the demo's loop, so they are trusted.
-    code = run_loop(LANE, CommandLine(task=None, agent="command", agent_args=agent, trust=True), None)
+    there = f"cd {shlex.quote(str(folder))} &&"
+    resume = f"{there} {name} loop run {LANE} --agent command -- {shlex.join(agent)}"
+    line = CommandLine(task=None, agent="command", agent_args=agent, trust=True, resume_here=resume)
+    code = run_loop(LANE, line, None)
     ctx.invoke(loop.plot, target=LANE, output=None, as_json=False)
-    look = (f"loop status {LANE}", f"loop show {LANE} 1", f"loop finalize {LANE}")
-    click.echo(f"Look around: cd {shlex.quote(str(folder))} && {name} {look[0]}")
-    click.echo(f"  One iteration, with its diff: {name} {look[1]}")
-    click.echo(f"  A branch of what was kept:    {name} {look[2]}")
+    click.echo(f"Look around: {there} {name} loop status {LANE}")
+    click.echo(f"  One iteration, with its diff: {name} loop show {LANE} 1")
+    click.echo(f"  A branch of what was kept:    {name} loop finalize {LANE}")
     return code
 
 
