@@ -17,22 +17,11 @@ import click
 from marathon.cli.arguments import DURATION, MONEY, TIME, TOKENS, Amount
 from marathon.cli.options import CommandLine
 from marathon.core.lanes import names, verbs
-from marathon.core.lanes.model import (
-    Acceptance,
-    Check,
-    Direction,
-    LaneState,
-    Measurer,
-    Mode,
-    Refused,
-    Row,
-    parse_check,
-)
+from marathon.core.lanes.model import Acceptance, Check, Direction, LaneState, Measurer, Mode, Refused, Row
 from marathon.core.lanes.numbers import number
 from marathon.core.lanes.reading import regex_mistake
 from marathon.core.lanes.rules import end_of, lesson, reanchors
 from marathon.core.text import clean, utc
-from marathon.core.validation import Invalid
 from marathon.errors import MarathonError
 from marathon.git.lanes import diff_of
 from marathon.process.terminal import interactive
@@ -547,10 +536,7 @@ def _nothing(verb: str) -> Refused:
 def _check(text: str, state: LaneState) -> Check:
     """NAME=pass or NAME=fail, and after a colon the command or the prompt that was judged. Or a check as JSON."""
     if text.startswith("{"):
-        try:
-            return parse_check(text.encode())
-        except Invalid as error:
-            raise Refused(f"This is not a check: {error}.", 'Such as: {"name": "tests", "passed": true}') from error
+        return verbs.parsed_check(text)
     match = _CHECK.fullmatch(text)
     if match is None:
         example = verbs.check_options(state) or "--check tests=pass"
