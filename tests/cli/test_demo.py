@@ -104,7 +104,9 @@ def test_the_loop_ends_with_the_best_honest_variant_and_its_plot(world: World) -
     failed = [[check["name"] for check in row.get("checks", []) if not check["passed"]] for row in rows]
     assert [row["action"] for row in rows] == ["baseline", "keep", "revert", "revert", "revert", "keep", "revert"]
     assert (failed[2], failed[3], failed[6]) == (["guard"], [], ["holdout"])
-    assert "protected" in failed[4][0]
+    (changed,) = [check for check in rows[4]["checks"] if not check["passed"]]
+    assert changed["name"].endswith("files")
+    assert "bench.py" in changed["evidence"]
     assert rows[3]["metric"] > rows[1]["metric"] > rows[5]["metric"] > rows[6]["metric"]
 
     def git(*words: str) -> str:

@@ -82,7 +82,7 @@ def _measured_loop(ctx: click.Context, folder: Path) -> int:
     there = f"cd {shlex.quote(str(folder))} &&"
     resume = f"{there} {name} loop run {LANE} --agent command -- {shlex.join(agent)}"
     line = CommandLine(task=None, agent="command", agent_args=agent, trust=True, resume_here=resume)
-    code = run_loop(LANE, line, None)
+    code = run_loop(LANE, line, max_iterations=None)
     ctx.invoke(loop.plot, target=LANE, output=None, as_json=False)
     click.echo(f"Look around: {there} {name} loop status {LANE}")
     click.echo(f"  One iteration, with its diff: {name} loop show {LANE} 1")
