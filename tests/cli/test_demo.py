@@ -30,7 +30,7 @@ def test_without_a_terminal_it_passes_its_own_gates_and_says_so(world: World) ->
     assert f"The demo's project is {project}" in ran.stdout
     for name in ("research.md", "plan.md", "work.md", "result.md"):
         assert (task_of(project) / name).read_text().strip()
-    assert "Every public function has a docstring." in ran.stdout
+    assert "○ agent says: Every public function has a docstring." in ran.stdout
     log = subprocess.run(["git", "log", "--oneline"], cwd=project, capture_output=True, text=True, check=True)
     assert len(log.stdout.splitlines()) >= 3
 
