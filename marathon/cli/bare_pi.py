@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from marathon._bundled import bundled
-from marathon.agents.pi.find import EXTENSION, PROMPTS, check_start, find_pi
+from marathon.agents.pi.find import EXTENSIONS, PROMPTS, check_start, find_pi
 from marathon.cli.options import CommandLine
 from marathon.cli.run import run_task
 from marathon.errors import AgentUnavailable, WrongUsage
@@ -36,7 +36,7 @@ def start_pi(line: CommandLine) -> int:
     channel = AgentChannel(states_folder(), runner)
     channel.write({"runnerId": runner, "taskDir": None, "cwd": str(project), "pid": os.getpid()})
     try:
-        argv = (pi.program, "-e", str(EXTENSION), *what_it_lacks(commands), *line.agent_args)
+        argv = (pi.program, *EXTENSIONS, *what_it_lacks(commands), *line.agent_args)
         exit_code = _run(argv, project, runner)
         task = channel.read().get("taskDir")
     finally:

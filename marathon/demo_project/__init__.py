@@ -1,4 +1,4 @@
-"""The demo's small throw-away project. Its files are in `files/`, under names that our own tools ignore."""
+"""The demos' small throw-away projects. Their files are in folders `files/`, under names that our own tools ignore."""
 
 from datetime import datetime
 from pathlib import Path
@@ -18,26 +18,35 @@ SETTINGS = {
 
 def unpack(into: Path) -> Path:
     """Write the project into an empty or new directory, commit it, and return its task's directory."""
-    if into.exists() and any(into.iterdir()):
-        raise FileExistsError(f"{into} is not empty: the demo needs a directory of its own")
-    names = []
-    for source in sorted((HERE / "files").rglob("*.txt")):
-        name = source.relative_to(HERE / "files").as_posix().removesuffix(".txt")
-        names.append(name.replace("dot-", "."))  # A real .gitignore here would hide files from our own build.
-        (into / names[-1]).parent.mkdir(parents=True, exist_ok=True)
-        (into / names[-1]).write_bytes(source.read_bytes())
-    _first_commit(into, names)
+    _write(HERE / "files", into, "textkit, a small kit for words")
     task = into / "docs" / "tasks" / f"{datetime.now():%Y%m%d-%H%M%S}-{TASK_NAME}"
     task.mkdir(parents=True)
     (task / "instructions.md").write_bytes((HERE / "instructions.md").read_bytes())
     return task
 
 
-def _first_commit(into: Path, names: list[str]) -> None:
+def unpack_loop(into: Path) -> bool:
+    """Write the project of `demo --loop`. False if there is no git, without which nothing can be kept or reverted."""
+    return _write(HERE / "loop" / "files", into, "anagrams, slow but right")
+
+
+def _write(files: Path, into: Path, message: str) -> bool:
+    if into.exists() and any(into.iterdir()):
+        raise FileExistsError(f"{into} is not empty: the demo needs a directory of its own")
+    names = []
+    for source in sorted(files.rglob("*.txt")):
+        name = source.relative_to(files).as_posix().removesuffix(".txt")
+        names.append(name.replace("dot-", "."))  # A real .gitignore here would hide files from our own build.
+        (into / names[-1]).parent.mkdir(parents=True, exist_ok=True)
+        (into / names[-1]).write_bytes(source.read_bytes())
+    return _first_commit(into, names, message)
+
+
+def _first_commit(into: Path, names: list[str], message: str) -> bool:
     """Make the project a repository. Without git it stays a plain folder, and the demo still works."""
     git(into, "init", "-q", "--template=")
     git(into, "symbolic-ref", "HEAD", "refs/heads/main")
     for key, value in SETTINGS.items():
         git(into, "config", key, value)
     git(into, "add", "--force", "--", *names)
-    git(into, "commit", "-q", "-m", "textkit, a small kit for words")
+    return git(into, "commit", "-q", "-m", message)[0]

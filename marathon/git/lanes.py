@@ -212,10 +212,11 @@ def git(folder: Path, *args: str, env: dict[str, str] | None = None, stdin: str 
     try:
         done = subprocess.run(
             ["git", "-C", str(folder), *_QUIET, *args],
-            input=(stdin or "").encode(),
+            input=os.fsencode(stdin or ""),
             capture_output=True,
             timeout=_PATIENCE,
             check=False,
+            process_group=0,  # Ctrl+C is for the runner; it must not end git between two steps
             env={**kept, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", **(env or {})},
         )
     except FileNotFoundError as error:

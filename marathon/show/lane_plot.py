@@ -10,7 +10,8 @@ from marathon.core.lanes.numbers import mad, number
 from marathon.core.text import clean, one_line
 from marathon.show.lanes import card, row_line
 
-_WIDTH, _HEIGHT, _LEFT, _EDGE = 900, 360, 80, 30
+_WIDTH, _HEIGHT, _LEFT, _EDGE, _BELOW = 900, 380, 80, 30, 50
+_MOST_LABELS = 20
 _COLOURS = {"keep": "#2a7d3f", "revert": "#b3372f", "log": "#2f62b3", "baseline": "#444444", "drift": "#8a6d1a"}
 _STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem}"
@@ -27,10 +28,13 @@ def svg(state: LaneState, rows: Sequence[Row]) -> str:
     title = f"<title>{_text(state.name)}: {_text(state.metric_name or 'metric')}</title>"
     if not points:
         return f'{head}{title}<text x="20" y="40">There is no measurement yet.</text></svg>\n'
-    scale = _Scale([metric for _, metric in points], max(row.iteration for row, _ in points))
     kept = [(row, metric) for row, metric in points if _is_reference(state, row)]
-    parts = [head, title, _axis(scale, state), _band(scale, kept), _line(scale, kept)]
+    last = max(row.iteration for row in rows)
+    scale = _Scale([metric for _, metric in points], last)
+    parts = [head, title, _axis(scale, state), _iterations(scale, last), _legend(rows)]
+    parts += [_band(scale, kept), _line(scale, kept)]
     parts += [_dot(scale, row, metric, state) for row, metric in points]
+    parts += [_cross(scale, row, state) for row in rows if row.metric is None and not row.is_mark]
     return "\n".join(filter(None, parts)) + "\n</svg>\n"
 
 
@@ -60,7 +64,7 @@ class _Scale:
     def y(self, metric: float) -> float:
         span = self.high - self.low
         share = (min(max(metric, self.low), self.high) - self.low) / span if span else 0.5
-        return _HEIGHT - _EDGE - (_HEIGHT - 2 * _EDGE) * share
+        return _HEIGHT - _BELOW - (_HEIGHT - _BELOW - _EDGE) * share
 
 
 def _is_reference(state: LaneState, row: Row) -> bool:
@@ -80,10 +84,11 @@ def _axis(scale: _Scale, state: LaneState) -> str:
 
 
 def _line(scale: _Scale, kept: Sequence[tuple[Row, float]]) -> str:
-    if len(kept) < 2:
+    if not kept:
         return ""
     path = f"M{scale.x(kept[0][0].iteration):.1f} {scale.y(kept[0][1]):.1f}"
     path += "".join(f"H{scale.x(row.iteration):.1f}V{scale.y(metric):.1f}" for row, metric in kept[1:])
+    path += f"H{_WIDTH - _EDGE}"  # it still holds
     return f'<path d="{path}" fill="none" stroke="{_COLOURS["keep"]}" stroke-width="2"/>'
 
 
@@ -107,6 +112,35 @@ def _dot(scale: _Scale, row: Row, metric: float, state: LaneState) -> str:
     return (
         f'<circle cx="{scale.x(row.iteration):.1f}" cy="{scale.y(metric):.1f}" r="4" fill="{colour}">'
         f"<title>{told}</title></circle>"
+    )
+
+
+def _cross(scale: _Scale, row: Row, state: LaneState) -> str:
+    """An iteration without a number, at the edge."""
+    x, y = scale.x(row.iteration), _HEIGHT - _BELOW + 10
+    told = _text(" ".join(row_line(row, state).split()))
+    colour = _COLOURS.get(row.action, "#888888")
+    path = f"M{x - 4:.1f} {y - 4}l8 8m0 -8l-8 8"
+    return f'<path d="{path}" stroke="{colour}" stroke-width="2" fill="none"><title>{told}</title></path>'
+
+
+def _iterations(scale: _Scale, last: int) -> str:
+    """The numbers of the iterations below the picture, not too many of them."""
+    step = max(1, -(-last // _MOST_LABELS))
+    return "".join(
+        f'<text x="{scale.x(each):.1f}" y="{_HEIGHT - 18}" font-size="12" text-anchor="middle">{each}</text>'
+        for each in range(0, last + 1, step)
+    )
+
+
+def _legend(rows: Sequence[Row]) -> str:
+    """What the colours mean, for the actions that are in the picture. A cross is an iteration without a number."""
+    shown = [name for name in _COLOURS if any(row.action == name for row in rows)]
+    places = range(_WIDTH - _EDGE - 80 * len(shown), _WIDTH, 80)
+    return "".join(
+        f'<rect x="{x}" y="8" width="8" height="8" fill="{_COLOURS[name]}"/>'
+        f'<text x="{x + 12}" y="16" font-size="12">{name}</text>'
+        for x, name in zip(places, shown, strict=False)
     )
 
 

@@ -15,6 +15,7 @@ from marathon.core.text import clean, duration, one_line
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDEST = 60
 _SIGNS = {"keep": "✓", "revert": "✗", "log": "·", "skip": "–", "crash": "!", "blocked": "■"}
+_MARKS = {"baseline": "0", "drift": "~", "resumed": ">"}
 _TRIED = 8
 
 
@@ -29,7 +30,7 @@ def sparkline(values: Sequence[float]) -> str:
 
 
 def status_lines(state: LaneState, rows: Sequence[Row], lessons: Sequence[str] = ()) -> list[str]:
-    metrics = [row.metric for row in rows if row.metric is not None]
+    measured = [row for row in rows if row.metric is not None]
     facts = [
         ("Loop", f"{state.name}  ({state.status})"),
         ("Goal", one_line(state.goal or "", 300)),
@@ -39,14 +40,15 @@ def status_lines(state: LaneState, rows: Sequence[Row], lessons: Sequence[str] =
         ("Judge", one_line(state.prompt_verifier or "", 300)),
         ("Metric", _metric(state)),
         ("Noise", _noise(rows)),
-        ("Course", sparkline(metrics) if len(metrics) > 1 else ""),
+        ("Course", sparkline([row.metric or 0.0 for row in measured]) if len(measured) > 1 else ""),
+        ("", "".join(map(_sign, measured[-_WIDEST:])) if len(measured) > 1 else ""),
         ("Done", _counts(state)),
         ("Ladder", _ladder(state)),
         ("Bounds", _bounds(state)),
         ("Best", _best_commit(state, rows)),
         ("Now", _now(state)),
     ]
-    lines = [f"{label + ':':9}{value}" for label, value in facts if value]
+    lines = [f"{label + ':' if label else '':9}{value}" for label, value in facts if value]
     done = [row for row in rows if not row.is_mark]
     if done:
         lines += ["Last iterations:", *(f"  {row_line(row, state)}" for row in done[-_TRIED:])]
@@ -58,29 +60,51 @@ def status_lines(state: LaneState, rows: Sequence[Row], lessons: Sequence[str] =
 
 def row_line(row: Row, state: LaneState) -> str:
     """An iteration on one line: its number, what came of it, the metric, what was tried."""
-    figure = against = ""
-    if row.metric is not None:
-        figure = number(row.metric)
-        against = "" if row.baseline is None else change(row.metric, row.baseline, state.metric_direction)
-    sign = _SIGNS.get(row.action, "?")
+    figure = "" if row.metric is None else number(row.metric)
     tried = one_line(row.hypothesis or row.changes or row.reason or "", 80)
-    return f"{row.iteration:>4} {sign} {row.action:8} {figure:>10}  {against:32} {tried}".rstrip()
+    return f"{row.iteration:>4} {_sign(row)} {row.action:8} {figure:>10}  {_outcome(row, state):32} {tried}".rstrip()
 
 
-def iteration_lines(row: Row, state: LaneState, lesson: str, diff: str) -> list[str]:
-    """Everything that is known of one iteration, its diff last."""
+def _outcome(row: Row, state: LaneState) -> str:
+    """Which checks failed, else how far the metric moved, else why there is none."""
+    if failed := [one_line(each.name, 60) for each in row.checks or () if not each.passed]:
+        return f"failed: {', '.join(failed)}"
+    if moved := _moved(row, state):
+        return moved
+    return one_line(row.reason or "", 60) if row.metric is None and (row.hypothesis or row.changes) else ""
+
+
+def _sign(row: Row) -> str:
+    return _SIGNS.get(row.action) or _MARKS.get(row.action, "?")
+
+
+def iteration_lines(row: Row, state: LaneState, lesson: str) -> list[str]:
+    """Everything that is known of one iteration but its diff."""
+    against = "" if row.metric is None or row.baseline is None else number(row.baseline)
+    named = f"Iteration {row.iteration} of {state.name}: {row.action}"
     facts = [
         ("Tried", one_line(row.hypothesis or "", 400)),
+        ("Metric", "" if row.metric is None else ", ".join(filter(None, (number(row.metric), _moved(row, state))))),
         ("Changes", one_line(row.changes or "", 400)),
         ("Numbers", " ".join(map(number, row.measurements or ()))),
-        ("Against", " ".join(map(number, row.reference_measurements or ()))),
+        ("Against", " ".join(map(number, row.reference_measurements or ())) or against),
         ("Because", one_line(row.acceptance_reason or row.reason or "", 400)),
         ("Error", one_line(row.error or "", 400)),
         ("Lesson", one_line(lesson, 400)),
         ("Commit", one_line(row.commit or "", 60)),
     ]
-    lines = [row_line(row, state).strip(), *(f"{label + ':':9}{value}" for label, value in facts if value)]
-    return [clean(line) for line in [*lines, *check_lines(row.checks or ()), *diff.splitlines()]]
+    lines = [named, *(f"{label + ':':9}{value}" for label, value in facts if value)]
+    if checks := check_lines(row.checks or ()):
+        lines += ["Checks:", *checks]
+    if not row.is_mark and not row.commit and state.measured_by == "runner":
+        lines.append("The change was taken back, so there is no diff of it.")
+    return [clean(line) for line in lines]
+
+
+def _moved(row: Row, state: LaneState) -> str:
+    if row.metric is None or row.baseline is None:
+        return ""
+    return change(row.metric, row.baseline, state.metric_direction)
 
 
 def list_lines(runs: Sequence[Run], states: Sequence[LaneState | None]) -> list[str]:
@@ -167,6 +191,8 @@ def next_command(state: LaneState) -> str:
     active = state.active_iteration
     if state.status == "archived":
         return f"it is archived; a new run: pi-marathon loop start … --lane {state.lane}"
+    if state.status == "completed" and state.measured_by == "runner" and state.keeps:
+        return command("finalize", state, exact=True)
     if state.status != "running":
         return command("resume", state, exact=True)
     if state.measured_by == "runner":
@@ -206,6 +232,8 @@ def _noise(rows: Sequence[Row]) -> str:
         return ""
     values = kept[-1].measurements or []
     band = mad(values)
+    if band == 0:
+        return "none was seen, so any gain counts"
     return f"± {number(band)}; a gain has to be more than {number(2 * band)}"
 
 
@@ -232,7 +260,7 @@ def _bounds(state: LaneState) -> str:
 
 def _best_commit(state: LaneState, rows: Sequence[Row]) -> str:
     best = [row for row in rows if row.commit and row.metric is not None and row.metric == state.best_metric]
-    return f"commit {one_line(best[-1].commit or '', 12)} (iteration {best[-1].iteration})" if best else ""
+    return f"commit {(best[-1].commit or '')[:12]} (iteration {best[-1].iteration})" if best else ""
 
 
 def _now(state: LaneState) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from marathon.agents.pi.find import EXTENSION, Pi, check_start, find_pi, load_failure
+from marathon.agents.pi.find import EXTENSION, EXTENSIONS, Pi, check_start, find_pi, load_failure
 from marathon.errors import AgentUnavailable
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -183,7 +183,7 @@ def test_it_starts_as_in_a_session_and_tells_its_commands(tmp_path: Path) -> Non
     told = answer("get_commands", commands=[{"name": "scribe"}, {"name": "skill:loop"}, "odd"])
     commands = started(tmp_path, f"echo \"$*\" > '{tmp_path}/args'; {told}", "--model", "m")
     assert commands >= {"scribe", "skill:loop"}
-    assert (tmp_path / "args").read_text() == f"--model m --mode rpc --no-session -e {EXTENSION}\n"
+    assert (tmp_path / "args").read_text() == f"--model m --mode rpc --no-session {' '.join(EXTENSIONS)}\n"
 
 
 @pytest.mark.parametrize(

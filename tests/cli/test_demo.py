@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -91,3 +92,34 @@ def test_it_needs_no_python_on_the_path_but_its_own(world: World) -> None:
     ran = world.cli("demo", "--into", "demo", timeout=120, PATH=str(bare))
     assert ran.returncode == 0, ran.stdout
     assert "✓ ran: python3 -m unittest discover -s tests" in ran.stdout
+
+
+def test_the_loop_ends_with_the_best_honest_variant_and_its_plot(world: World) -> None:
+    """Of what the scripted agent tries, one is wrong, one is worse, one changes the bench, and one knows the answer."""
+    ran = world.cli("demo", "--loop", "--into", "demo", timeout=180)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    project = world.project / "demo"
+    (run,) = (project / ".multiloop" / "active" / "anagrams").iterdir()
+    rows = [json.loads(line) for line in (run / "results.jsonl").read_text().splitlines()]
+    failed = [[check["name"] for check in row.get("checks", []) if not check["passed"]] for row in rows]
+    assert [row["action"] for row in rows] == ["baseline", "keep", "revert", "revert", "revert", "keep", "revert"]
+    assert (failed[2], failed[3], failed[6]) == (["guard"], [], ["holdout"])
+    (changed,) = [check for check in rows[4]["checks"] if not check["passed"]]
+    assert changed["name"].endswith("files")
+    assert "bench.py" in changed["evidence"]
+    assert rows[3]["metric"] > rows[1]["metric"] > rows[5]["metric"] > rows[6]["metric"]
+
+    def git(*words: str) -> str:
+        return subprocess.run(["git", *words], cwd=project, capture_output=True, text=True, check=True).stdout
+
+    branch = f"multiloop/anagrams/{run.name}"
+    assert git("diff", "--name-only", "main", branch) == "anagrams.py\n"
+    best = git("show", f"{branch}:anagrams.py")
+    assert "sorted(word)" in best
+    assert "KNOWN" not in best
+    assert git("status", "--porcelain") == ""
+    for name in ("plot.svg", "plot.html"):
+        assert f"Wrote {run / name}" in ran.stdout
+        assert "<svg" in (run / name).read_text()
+    assert "2 kept, 4 reverted" in ran.stdout
+    assert f"cd {project} && pi-marathon loop status anagrams" in ran.stdout

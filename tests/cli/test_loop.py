@@ -274,3 +274,23 @@ def test_rm_asks_on_a_terminal(world: World, typed: Callable[..., Pty]) -> None:
         terminal.send(answer)
         terminal.wait()
         assert folder.exists() is left
+
+
+def test_a_check_as_json_keeps_its_evidence_and_a_wrong_one_is_refused(shell: Shell) -> None:
+    shell.ok("start", "Faster", "--lane", "perf", "--run", "r1", "--guard", "make test")
+    given = '{"name": "tests", "passed": true, "command": "make test", "evidence": "12 passed"}'
+    told = shell.json("measure", "perf", "--value", "9", "--check", given)
+    assert told["row"]["checks"][0]["evidence"] == "12 passed"
+    assert told["text"].startswith("Baseline of perf/r1: 9")
+    assert 'Such as: {"name": "tests"' in shell.refused("measure", "perf", "--value", "8", "--check", '{"name": 1}')
+
+
+def test_a_logged_number_is_measured_and_needs_a_baseline(shell: Shell) -> None:
+    shell.ok(
+        "start", "Compare", "--lane", "notes", "--mode", "research", "--scope", "src", "--acceptance-policy", "all"
+    )
+    assert "has no baseline yet" in shell.refused("log", "notes", "--value", "4")
+    shell.ok("measure", "notes", "--value", "5")
+    told = shell.json("log", "notes", "--value", "4", "--note", "better")
+    assert (told["row"]["metric"], told["state"]["bestMetric"]) == (4, 4)
+    assert (told["state"]["scope"], told["state"]["acceptancePolicy"]) == ("src", "all")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -200,3 +203,20 @@ def test_the_diff_of_an_iteration_is_between_trees(lane: LaneTree) -> None:
     kept = lane.commit(before, lane.tree(), "kept")
     assert diff_of(lane.folder, kept.commit) == shown
     assert "failed" in diff_of(lane.folder, "0" * 40)
+
+
+def test_ctrl_c_does_not_reach_git(project: Path, tmp_path: Path) -> None:
+    """The terminal sends it to the whole group. The runner asks twice, and git must not die in between."""
+    begun = tmp_path / "begun"
+    alias = f"!touch {begun}; sleep 0.5; echo whole"
+    code = (
+        "import signal, sys; from pathlib import Path; from marathon.git.lanes import git\n"
+        "signal.signal(signal.SIGINT, lambda *_: None)\n"
+        f"print(git(Path({str(project)!r}), '-c', {f'alias.slow={alias}'!r}, 'slow'))"
+    )
+    runner = subprocess.Popen([sys.executable, "-c", code], start_new_session=True, stdout=subprocess.PIPE, text=True)
+    while not begun.exists():
+        assert runner.poll() is None
+        time.sleep(0.01)
+    os.killpg(runner.pid, signal.SIGINT)
+    assert (runner.communicate()[0], runner.returncode) == ("whole\n", 0)

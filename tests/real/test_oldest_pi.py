@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.desk import PROMPT, Desk
+from marathon.agents.pi.find import LOOPS
+from tests.real.desk import PROMPT, Desk, Rpc
 from tests.real.install import OLDEST, PiInstall, ensure_pi
 from tests.real.model_server import ToolCall, Turn, ask, bash, server_error, wait
 from tests.real.real_world import RealWorld
@@ -50,6 +51,17 @@ def test_the_extension_loads_and_offers_commands_and_tools(desk: Callable[..., D
     pi.next("agent_end")
     assert at.model.requests[0].tools[-2:] == ["marathon_wait", "human_feedback"]
     assert pi.close() == 0
+
+
+def test_the_tools_of_measured_loops_are_there(desk: Callable[..., Desk]) -> None:
+    at = desk(Turn(tools=[ToolCall("multiloop_status", {})]), Turn("Done."))
+    at.home.path = "/usr/bin:/bin"  # without pi-marathon
+    pi = Rpc(at.home.argv("-e", str(LOOPS), "--mode", "rpc"), at.project, at.env())
+    at.opened.append(pi)
+    pi.ask(type="prompt", message=PROMPT)
+    pi.next("agent_end")
+    assert "multiloop_archive" in at.model.requests[0].tools
+    assert "pi-marathon is not on the PATH of this pi" in at.model.requests[1].last_text
 
 
 def test_a_session_in_the_terminal_ends_by_itself(desk: Callable[..., Desk]) -> None:

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from marathon.core.lanes.model import LaneState
+from marathon.core.lanes.model import Check, LaneState, Row
 from marathon.core.lanes.names import Run
 from marathon.show.lane_plot import page, svg
-from marathon.show.lanes import brief, card, list_lines, sparkline, status_lines
+from marathon.show.lanes import (
+    brief,
+    card,
+    iteration_lines,
+    list_lines,
+    next_command,
+    row_line,
+    sparkline,
+    status_lines,
+)
 from tests.core.lanes.making import guard, with_baseline
 
 
@@ -26,7 +35,7 @@ def test_status_tells_the_numbers_the_noise_and_the_next_command() -> None:
         "perf/r1  (running)",
         "best 80 (baseline 100), -20 (-20.0 %), improved",
         "± 1; a gain has to be more than 2",
-        "▂▁█",
+        "▂▁█\n         0✓✗\n",
         "2 iterations, 1 kept, 1 reverted",
         "1 failure in a row, 0 of 2 pivots used",
         "target 10, at most 50 iterations",
@@ -34,6 +43,38 @@ def test_status_tells_the_numbers_the_noise_and_the_next_command() -> None:
         "Next:    pi-marathon loop iterate perf",
     ):
         assert part in shown
+
+
+def test_a_row_says_why_it_was_not_kept() -> None:
+    state = LaneState(lane="perf", run_tag="r1", measured_by="runner")
+    failed = [Check(name="guard", passed=True), Check(name="holdout", passed=False, evidence="no")]
+    row = Row(iteration=3, action="revert", metric=2, baseline=157, checks=failed, hypothesis="know it", reason="bad")
+    assert row_line(row, state).split() == ["3", "✗", "revert", "2", "failed:", "holdout", "know", "it"]
+    skipped = Row(iteration=4, action="skip", reason="nothing was changed", hypothesis="again")
+    assert "nothing was changed" in row_line(skipped, state)
+    shown = iteration_lines(row, state, "Iteration 3 failed.")
+    assert shown[0] == "Iteration 3 of perf/r1: revert"
+    for line in (
+        "Metric:  2, -155 (-98.7 %), improved",
+        "Against: 157",
+        "Lesson:  Iteration 3 failed.",
+        "  ✗ holdout: no",
+    ):
+        assert line in shown
+    assert "no diff" in shown[-1]
+
+
+def test_noise_the_best_commit_and_the_way_on_of_a_loop_that_is_complete() -> None:
+    state = LaneState(lane="perf", run_tag="r1", measured_by="runner", status="completed", best_metric=5, keeps=1)
+    rows = [
+        Row(iteration=0, action="baseline", metric=9, measurements=[9, 9, 9]),
+        Row(iteration=1, action="keep", metric=5, measurements=[5, 5, 5], commit="0123456789abcdef"),
+    ]
+    shown = status_lines(state, rows)
+    assert "Noise:   none was seen, so any gain counts" in shown
+    assert "Best:    commit 0123456789ab (iteration 1)" in shown
+    assert next_command(state) == "pi-marathon loop finalize perf/r1"
+    assert next_command(state.with_(keeps=0)) == "pi-marathon loop resume perf/r1"
 
 
 def test_what_an_agent_wrote_does_not_act_on_the_terminal() -> None:
@@ -88,12 +129,14 @@ def test_the_picture_and_the_page_are_whole_and_run_nothing_of_the_agent_s() -> 
     walk.measure(80, 81)
     walk.decide("keep", 80, 81)
     walk.turn(200)
+    walk.rows.append(Row(iteration=3, action="crash", hypothesis="<u>boom"))
     picture = svg(walk.state, walk.rows)
+    assert picture.count("l8 8m0 -8l-8 8") == 1  # an iteration without a number
     root = ElementTree.fromstring(picture)
     dots = [dot for dot in root if dot.tag.endswith("circle")]
     assert [dot.get("fill") for dot in dots] == ["#444444", "#2a7d3f", "#b3372f"]
     html = page(walk.state.with_(goal="<img src=x>"), walk.rows, ["<i>learnt</i>"])
     for text in (picture, html):
-        assert [part for part in ("<script", "<img", "<i>", "<b>", "\x1b", "href=") if part in text] == []
+        assert [part for part in ("<script", "<img", "<i>", "<b>", "<u>", "\x1b", "href=") if part in text] == []
     assert "&lt;i&gt;learnt" in html
     assert "no measurement yet" in svg(LaneState(lane="a", run_tag="b"), [])

@@ -18,6 +18,8 @@ from marathon.core.text import clean, one_line
 from marathon.errors import AgentUnavailable
 
 EXTENSION = Path(__file__).parent / "extension" / "marathon-loop.ts"
+LOOPS = EXTENSION.with_name("multiloop.ts")  # the tools of measured loops
+EXTENSIONS = ("-e", str(EXTENSION), "-e", str(LOOPS))
 PROMPTS = Path(__file__).parent / "prompts"
 OLDEST = (0, 74, 0)
 SETTLES_SINCE = (0, 80, 4)
@@ -89,7 +91,7 @@ def check_start(pi: Pi, args: Sequence[str], environ: Mapping[str, str], *, need
     is not checked. Everything else is left to the first session.
     """
     questions = "".join(json.dumps({"id": name, "type": name}) + "\n" for name in (_MODELS, _COMMANDS))
-    ours = ("--mode", "rpc", "--no-session", "-e", str(EXTENSION))
+    ours = ("--mode", "rpc", "--no-session", *EXTENSIONS)
     started = _run((pi.program, *args, *ours), {**environ, **_CHECKING}, questions)
     if started is None:
         return frozenset()
@@ -114,7 +116,7 @@ def load_failure(said: str) -> str:
         other = clash[2] if path == str(EXTENSION) else path
         cure = f"Move that file away or remove its package (pi list, pi remove PACKAGE), {without}"
         return f"pi cannot start: {other} also registers the tool {clash[1]} of pi-marathon. {cure}"
-    if path == str(EXTENSION):
+    if path in EXTENSIONS:
         return f"pi cannot load the extension of pi-marathon: {reason}. Update pi-marathon and pi ({INSTALL})."
     return f"pi cannot load the extension {path}: {reason}. Fix it or move it away, {without}"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from marathon.agents.base import TWICE, Host, Outcome, crash, failed_outcome, interruption, tell_swept
-from marathon.agents.pi.find import EXTENSION, Pi, PiAgent, load_failure
+from marathon.agents.pi.find import EXTENSIONS, Pi, PiAgent, load_failure
 from marathon.agents.pi.reading import LATE, LOGIN, Run, used_up
 from marathon.agents.pi.typed import Typed, TypedLine, answer_to, cancelled, question_of
 from marathon.agents.reading import table_in
@@ -43,7 +43,7 @@ class PiStream(PiAgent):
                 if stopped is not None and stopped.ending != "timeout":
                     return stopped
         if self._process is None:
-            argv = (self.pi.program, "--mode", "rpc", "-e", str(EXTENSION), *self.args)
+            argv = (self.pi.program, "--mode", "rpc", *EXTENSIONS, *self.args)
             self._process = Resident(Command(argv, host.project, host.env, inherit=(host.lock_fd,)))
             session = _Session(self._process, host, self.pi, self._numbers)
         outcome = session.converse()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from marathon.agents.base import Host, Outcome, crash, failed_outcome, interruption, run_program
-from marathon.agents.pi.find import EXTENSION, PiAgent
+from marathon.agents.pi.find import EXTENSIONS, PiAgent
 from marathon.agents.pi.reading import LATE, LOGIN, pi_failure, used_up
 from marathon.core.events import usage_of
 from marathon.errors import AgentUnavailable
@@ -21,7 +21,7 @@ _CLOSED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class PiTui(PiAgent):
     def run(self, host: Host) -> Outcome:
         # The prompt goes as a private file, because every user can read command lines.
-        argv = (self.pi.program, "-e", str(EXTENSION), *self.args, f"@{host.prompt}", BEGIN)
+        argv = (self.pi.program, *EXTENSIONS, *self.args, f"@{host.prompt}", BEGIN)
         exit = run_program(argv, host, terminal=True, over=lambda: host.meter.must_stop(late=LATE))
         outcome = replace(tui_outcome(exit, host.mail()), usage=usage_of(follow(host.log)))
         if outcome.ending == "crashed" and exit.code == 1:

@@ -10,7 +10,7 @@ import click
 from marathon._bundled import bundled
 from marathon.agents.claude.settings import SettingsUnexpected, with_hooks
 from marathon.agents.claude.state import SKILLS
-from marathon.agents.pi.find import EXTENSION, PROMPTS
+from marathon.agents.pi.find import EXTENSION, LOOPS, PROMPTS
 from marathon.cli.program import program
 from marathon.errors import WrongUsage
 from marathon.store.install import copy_all, files_below, rewrite
@@ -26,7 +26,7 @@ CLAUDE_HINT = (
 @click.option("--claude", is_flag=True, help="Install Claude Code's hooks (Stop, SessionStart) and the skills.")
 @click.option("--project", is_flag=True, help="Install into this project's .pi (.claude), not into your own folder.")
 def command(claude: bool, project: bool) -> None:
-    """Copy pi's extension (/marathon-… commands) and the skills (/scribe, /loop) to where pi finds them.
+    """Copy pi's extensions (/marathon-…, the multiloop_… tools) and the skills (/scribe, /loop) to where pi finds them.
 
     With --claude: add the hooks to Claude Code's settings.json and copy the skills. The rest of the file stays.
     --task does not need this, because the runner brings its extension along. You can repeat it: your own versions of
@@ -50,6 +50,7 @@ def files_for_pi(home: Path) -> list[tuple[Path, Path]]:
     """Each file of ours, and where it goes in a folder of pi."""
     return [
         (EXTENSION, home / "extensions" / EXTENSION.name),
+        (LOOPS, home / "extensions" / LOOPS.name),
         *files_below(bundled("skills"), home / "skills"),
         *files_below(PROMPTS, home / "prompts"),
     ]

@@ -31,6 +31,7 @@ from marathon.show import lanes as show
 from marathon.store.evaluator import Evaluator, freeze
 from marathon.store.files import SHARED_FILE, write_atomic
 from marathon.store.lanes import Lane, Lanes, find_project
+from marathon.surfaces.paint import paint_diff
 
 _CHECK = re.compile(r"(?P<name>.*?)=(?P<verdict>pass|fail)(?::(?P<about>.*))?", re.S)
 # Numbers may follow one --value, also negative ones, which look like options.
@@ -78,6 +79,8 @@ def loop() -> None:
 @click.option("--verify", "verify_command", metavar="CMD", help="Prints the number.")
 @click.option("--guard", "guard_command", metavar="CMD", help="Has to pass before anything is kept.")
 @click.option("--prompt-verifier", metavar="TEXT", help="A question that has to be judged before anything is kept.")
+@click.option("--acceptance-policy", metavar="TEXT", help="When a change is accepted, in words. Only noted.")
+@click.option("--scope", metavar="TEXT", help="What may be changed, in words. Only told.")
 @click.option("--metric", "metric_name", metavar="NAME", help="The number's name; verify prints METRIC NAME=X.")
 @click.option("--metric-json", metavar="PATH", help="Where the number stands in verify's JSON, such as a.b.0.")
 @click.option("--metric-regex", metavar="RE", help="Finds the number in verify's output; one group.")
@@ -110,14 +113,16 @@ def start(goal: str, lane: str | None, tag: str | None, as_json: bool, **options
         lanes.create(state)
         if options["holdout"]:
             lanes.set_holdout(state, options["holdout"])
-    if as_json:
-        _print_json({"target": state.name, "next": show.next_command(state), "state": state.facts()})
-        return
     mode = f"{state.mode}, {state.metric_direction} is better, {state.acceptance}"
     lines = [f"Started {state.name} ({mode}).", f"Next, the baseline: {show.next_command(state)}"]
     if state.verify_command and state.measured_by is None and not state.prompt_verifier:
         lines.append(f"Or let the runner measure: {verbs.command('run', state)}")
-    _print(lines)
+    if as_json:
+        _print_json(
+            {"target": state.name, "next": show.next_command(state), "state": state.facts(), "text": "\n".join(lines)}
+        )
+    else:
+        _print(lines)
 
 
 def _new_state(goal: str, lane: str, tag: str, now: str, options: dict[str, Any]) -> LaneState:
@@ -144,6 +149,8 @@ def _new_state(goal: str, lane: str, tag: str, now: str, options: dict[str, Any]
         verify_command=options["verify_command"],
         guard_command=options["guard_command"],
         prompt_verifier=options["prompt_verifier"],
+        acceptance_policy=options["acceptance_policy"],
+        scope=options["scope"],
         metric_name=options["metric_name"] or ("open_or_partial_items" if mode == "punchlist" else None),
         metric_json=options["metric_json"],
         metric_regex=options["metric_regex"],
@@ -283,13 +290,15 @@ def decide(
 @loop.command("log")
 @LANE
 @click.argument("action", type=click.Choice(["log", "skip", "crash", "blocked"]), default="log")
+@click.option("--value", type=float, metavar="X", help="The number, if it is not measured yet.")
 @click.option("--note", metavar="TEXT", help="Why.")
 @JSON
 @_refusals
-def log(target: str, action: str, note: str | None, as_json: bool) -> None:
+def log(target: str, action: str, value: float | None, note: str | None, as_json: bool) -> None:
     """Finish an iteration without a decision. It does not move the reference of a loop that keeps and reverts."""
     with _changing(target, "log") as change:
-        state, row = verbs.log(change.state, change.now, action, note)
+        measured = change.state if value is None else verbs.with_value(change.state, change.now, value)
+        state, row = verbs.log(measured, change.now, action, note)
         change.to(state, row)
     _tell_row(state, row, as_json)
 
@@ -310,8 +319,13 @@ def status(target: str, as_json: bool) -> None:
         _warn(lane.notices)
     if as_json:
         facts = [
-            {**_facts(lane.state), "rows": [row.facts() for row in lane.rows], "lessons": texts}
-            | {"runner": runner_lines(lanes, run)}
+            {
+                **_facts(lane.state),
+                "rows": [row.facts() for row in lane.rows],
+                "lessons": texts,
+                "runner": runner_lines(lanes, run),
+                "text": "\n".join(show.status_lines(lane.state, lane.rows, texts)),
+            }
             for run, (lane, texts) in zip(chosen, found, strict=True)
         ]
         _print_json(facts[0] if target.strip() else facts)
@@ -343,7 +357,9 @@ def show_iteration(target: str, iteration: int, as_json: bool) -> None:
     if as_json:
         _print_json({"target": run.name, "row": row.facts(), "lesson": lesson(row), "diff": diff})
     else:
-        _print(show.iteration_lines(row, lane.state, lesson(row), diff))
+        _print(show.iteration_lines(row, lane.state, lesson(row)))
+        if diff:
+            click.echo(paint_diff(clean(diff)))
 
 
 @loop.command("plot")
@@ -368,6 +384,20 @@ def plot(target: str, output: Path | None, as_json: bool) -> None:
         _print_json({"target": run.name, "files": list(files)})
     else:
         _print([f"Wrote {name}" for name in files])
+
+
+@loop.command("finalize")
+@click.argument("target", metavar="LANE[/RUN]")
+@click.option("--branch", metavar="NAME", help="Its name; without it, loop/LANE. Several get -1, -2, ….")
+@click.option("--split", is_flag=True, help="Several branches where the kept commits touch different files.")
+@click.option("--yes", is_flag=True, help="Make what the preview shows, without asking.")
+@JSON
+@_refusals
+def finalize(target: str, branch: str | None, split: bool, yes: bool, as_json: bool) -> None:
+    """Make a branch of what a loop kept, after a preview. Nothing is merged or pushed; your files stay as they are."""
+    from marathon.cli.loop_finalize import finalize_loop
+
+    finalize_loop(target, branch, split=split, yes=yes, as_json=as_json)
 
 
 @loop.command("ls")
@@ -529,7 +559,7 @@ def _end(target: str, verb: str, status: str, as_json: bool) -> None:
                 ask_to_stop(lanes, run, holder)
             ended.append(state)
     if as_json:
-        facts = [_facts(state) for state in ended]
+        facts = [{**_facts(state), "text": "\n".join(show.card(state))} for state in ended]
         _print_json(facts[0] if target.strip() else facts)
     else:
         _print([line for state in ended for line in show.card(state)])
@@ -550,7 +580,9 @@ def _nothing(verb: str) -> Refused:
 
 
 def _check(text: str, state: LaneState) -> Check:
-    """NAME=pass or NAME=fail, and after a colon the command or the prompt that was judged."""
+    """NAME=pass or NAME=fail, and after a colon the command or the prompt that was judged. Or a check as JSON."""
+    if text.startswith("{"):
+        return verbs.parsed_check(text)
     match = _CHECK.fullmatch(text)
     if match is None:
         example = verbs.check_options(state) or "--check tests=pass"
@@ -583,7 +615,8 @@ _ESCALATIONS = {
 
 def _tell(state: LaneState, as_json: bool, lines: Iterable[str], row: Row | None = None, **more: Any) -> None:
     if as_json:
-        _print_json({**_facts(state), **more, **({"row": row.facts()} if row else {})})
+        told = "\n".join(map(clean, lines))
+        _print_json({**_facts(state), **more, **({"row": row.facts()} if row else {}), "text": told})
     else:
         _print(lines)
 

@@ -205,6 +205,10 @@ def parse_row(line: bytes) -> Row:
     return _parsed(Row, line)
 
 
+def parse_check(data: bytes) -> Check:
+    return _parsed(Check, data)
+
+
 def state_of(facts: dict[str, Any]) -> LaneState:
     return _checked(LaneState, facts)
 

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import Any
 
-from marathon.core.lanes.model import ActiveIteration, Check, LaneState, Refused, Row, finite
+from marathon.core.lanes.model import ActiveIteration, Check, LaneState, Refused, Row, finite, parse_check
 from marathon.core.lanes.numbers import confidence, number
 from marathon.core.lanes.rules import NO_VERDICT, applied, end_of, escalation, measured, with_missing_checks
+from marathon.core.validation import Invalid
 
 _SAME = 1e-9  # a number that went through another program's JSON is still the same number
 
@@ -46,6 +47,25 @@ def measure(
         _must_not_be_over(state)
         return state.with_(active_iteration=measured(state, values, checks, now)), None
     return _with_baseline(state, now, values, checks)
+
+
+def parsed_check(text: str) -> Check:
+    """A check as JSON, with everything that the original's checks have."""
+    try:
+        return parse_check(text.encode("utf-8", "replace"))
+    except Invalid as error:
+        raise Refused(f"This is not a check: {error}.", 'Such as: {"name": "tests", "passed": true}') from error
+
+
+def with_value(state: LaneState, now: str, value: float) -> LaneState:
+    """A number that comes with `log`. It is measured like any other, and a lane without a baseline takes none."""
+    _must_run(state)
+    if state.baseline is None:
+        raise Refused(
+            f"{state.name} has no baseline yet, so there is nothing to compare with.",
+            f"Run verify and record the baseline: {command('measure', state, '--value X')}",
+        )
+    return measure(state, now, [value])[0]
 
 
 def _with_baseline(

@@ -1,0 +1,250 @@
+/**
+ * Measured loops inside pi: the multiloop_* tools, each of which is a command `pi-marathon loop … --json`, and a status
+ * line with the loops of this project that are running.
+ *
+ * The program decides and writes. A refusal is an error of the tool, with the sentence that says how to go on.
+ */
+import { execFile } from "node:child_process";
+import * as fs from "node:fs";
+import * as path from "node:path";
+import type { ExtensionAPI, ExtensionContext } from "@earendil-works/pi-coding-agent";
+import { Type } from "typebox";
+
+type Fields = Record<string, any>;
+
+const PROGRAM = "pi-marathon";
+const FOLDER = ".multiloop";
+const STATUS = "multiloop";
+const PATIENCE = 60_000; // milliseconds; another command may hold the lock for ten seconds
+const MOST_OUTPUT = 64 * 1024 * 1024;
+const CONTROL = /\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+const TYPED = new RegExp(`${PROGRAM} loop (start|iterate|measure|decide|log|status|resume|pause|stop|archive)\\b`, "g");
+
+export default function (pi: ExtensionAPI): void {
+  // In a session of `loop run` the runner measures, and these tools would only be refused.
+  if (process.env.MARATHON_PHASE === "iterate") return;
+  let ours = false;
+  // Not before: pi does not start if two extensions register the same tool while they load. Another copy of this file or
+  // pi-multiloop itself may be installed, and its tools work on the same files.
+  pi.on("session_start", async (_event, ctx) => {
+    ours ||= !pi.getAllTools().some((tool) => tool.name === "multiloop_start");
+    if (!ours) return;
+    for (const tool of TOOLS) register(pi, tool);
+    await findRunning(ctx);
+  });
+}
+
+// The tools
+
+const lane = Type.String({ description: "The lane, such as perf, or exactly one run of it: perf/run-20260202-143000" });
+const measurements = Type.Array(Type.Number(), { description: "The numbers that verify printed, at least one" });
+const hypothesis = Type.Optional(Type.String({ description: "What you expect, and why" }));
+const changes = Type.Optional(Type.String({ description: "What you change" }));
+const target = Type.String({ description: "LANE/RUN, or LANE if it has one such run" });
+const text = (description: string) => Type.Optional(Type.String({ description }));
+const oneOf = (...values: string[]) => Type.Union(values.map((value) => Type.Literal(value)));
+
+const check = Type.Object({
+  name: Type.String(),
+  passed: Type.Boolean(),
+  kind: text("mechanical, prompt or guard"),
+  command: text("The guard command that was run, exactly as configured"),
+  prompt: text("The prompt verifier that was judged, exactly as configured"),
+  evidence: text("What was seen"),
+});
+
+type Tool = { verb: string; about: string; parameters: Fields; words: (given: Fields) => string[] };
+
+const TOOLS: Tool[] = [
+  {
+    verb: "start",
+    about: "Start a measured loop: change one thing, measure, keep what improves a number. Then measure the baseline.",
+    parameters: {
+      lane: Type.String({ description: "Its name: letters, digits, dot, underscore, dash" }),
+      mode: oneOf("optimize", "punchlist", "research", "dev"),
+      goal: Type.String({ description: "What should get better" }),
+      verifyCommand: text("The command that prints the number"),
+      runTag: text("The name of this run; without it, the time"),
+      guardCommand: text("A command that has to pass before anything is kept"),
+      promptVerifier: text("A question that has to be judged before anything is kept"),
+      acceptancePolicy: text("In words, when a change is accepted"),
+      metricName: text("The name of the number"),
+      metricDirection: Type.Optional(oneOf("lower", "higher")),
+      acceptanceMode: Type.Optional(oneOf("keep-revert", "log")),
+      scope: text("What may be changed"),
+    },
+    words: (given) => [
+      ...options(given, {
+        lane: "lane",
+        mode: "mode",
+        run: "runTag",
+        verify: "verifyCommand",
+        guard: "guardCommand",
+        "prompt-verifier": "promptVerifier",
+        "acceptance-policy": "acceptancePolicy",
+        metric: "metricName",
+        direction: "metricDirection",
+        acceptance: "acceptanceMode",
+        scope: "scope",
+      }),
+      "--measured-by=agent",
+      "--",
+      given.goal,
+    ],
+  },
+  {
+    verb: "iterate",
+    about: "Start the next iteration of a loop. It tells what to beat, what was tried, and what to run.",
+    parameters: { lane, runTag: text("The run, if the lane has several"), hypothesis, changes },
+    words: (given) => [
+      ...options(given, { hypothesis: "hypothesis", changes: "changes" }),
+      "--",
+      given.runTag ? `${given.lane}/${given.runTag}` : given.lane,
+    ],
+  },
+  {
+    verb: "measure",
+    about:
+      "Record what verify printed, with a check for the guard and the prompt verifier. The first measurement of a loop " +
+      "is its baseline. The answer names the decision that is due.",
+    parameters: { lane, measurements, checks: Type.Optional(Type.Array(check)) },
+    words: (given) => [...values(given), ...(given.checks ?? []).map(asOption), "--", given.lane],
+  },
+  {
+    verb: "decide",
+    about: "Finish the measured iteration with the action that is due and the same numbers.",
+    parameters: { lane, action: oneOf("keep", "revert", "log", "skip"), measurements, hypothesis, changes },
+    words: (given) => [
+      ...values(given),
+      ...options(given, { hypothesis: "hypothesis", changes: "changes" }),
+      "--",
+      given.lane,
+      given.action,
+    ],
+  },
+  {
+    verb: "log",
+    about: "Finish an iteration without a decision: logged, skipped, crashed or blocked.",
+    parameters: {
+      lane,
+      action: Type.Optional(oneOf("log", "skip", "crash", "blocked")),
+      metric: Type.Optional(Type.Number({ description: "The number, if there is one" })),
+      note: text("Why"),
+    },
+    words: (given) => [...options(given, { value: "metric", note: "note" }), "--", given.lane, given.action ?? "log"],
+  },
+  {
+    verb: "status",
+    about: "Where the loops of this project stand, or one of them with its numbers and lessons.",
+    parameters: { target: Type.Optional(target) },
+    words: aimed,
+  },
+  {
+    verb: "resume",
+    about: "Let a loop that was paused, stopped or completed run again.",
+    parameters: { target: Type.Optional(target) },
+    words: aimed,
+  },
+  { verb: "pause", about: "Pause a loop.", parameters: { target }, words: aimed },
+  { verb: "stop", about: "Stop a loop.", parameters: { target }, words: aimed },
+  { verb: "archive", about: "Move a loop to the archive. It cannot be resumed.", parameters: { target }, words: aimed },
+];
+
+function aimed(given: Fields): string[] {
+  return ["--", ...(given.target ? [given.target] : [])];
+}
+
+const values = (given: Fields): string[] => given.measurements.map((value: number) => `--value=${value}`);
+
+const asOption = (given: Fields) => `--check=${JSON.stringify(given)}`;
+
+/** The options that were given. Written with `=`, so that a value may begin with a dash. */
+function options(given: Fields, names: Record<string, string>): string[] {
+  const known = Object.entries(names).filter(([, field]) => given[field] !== undefined && given[field] !== "");
+  return known.map(([option, field]) => `--${option}=${given[field]}`);
+}
+
+function register(pi: ExtensionAPI, { verb, about, parameters, words }: Tool): void {
+  pi.registerTool({
+    name: `multiloop_${verb}`,
+    label: `Multiloop ${verb}`,
+    description: about,
+    parameters: Type.Object(parameters),
+    async execute(_id, given, signal, _onUpdate, ctx) {
+      const details = await told([verb, "--json", ...words(given as Fields)], ctx.cwd, signal);
+      for (const answer of listed(details)) note(answer);
+      show(ctx);
+      return { content: [{ type: "text" as const, text: asTools(textOf(details)) }], details };
+    },
+  });
+}
+
+// The program
+
+/** The object that a command of the program answers. A refusal is an error with the way on. */
+function told(words: string[], cwd: string, signal?: AbortSignal): Promise<any> {
+  return new Promise((resolve, reject) => {
+    const how = { cwd, timeout: PATIENCE, maxBuffer: MOST_OUTPUT, signal };
+    execFile(PROGRAM, ["loop", ...words], how, (error, stdout, stderr) => {
+      if ((error as NodeJS.ErrnoException | null)?.code === "ENOENT") {
+        return reject(new Error(`${PROGRAM} is not on the PATH of this pi. Ask the human to install it.`));
+      }
+      const answer = parsed(stdout);
+      if (!error && answer !== undefined) return resolve(answer);
+      const said = answer?.refused ? `${answer.refused} ${answer.recovery}` : stderr.replaceAll(`${PROGRAM}: `, "");
+      reject(new Error(asTools(said.trim() || String(error ?? "it answered nothing"))));
+    });
+  });
+}
+
+function parsed(stdout: string): any {
+  try {
+    return JSON.parse(stdout);
+  } catch {
+    return undefined;
+  }
+}
+
+/** What a person would read. `status` without a target answers a list. */
+function textOf(answer: any): string {
+  const texts = listed(answer).map((one) => one.text ?? JSON.stringify(one));
+  return texts.join("\n\n") || "There are no loops here yet.";
+}
+
+const listed = (answer: any): Fields[] => (Array.isArray(answer) ? answer : [answer]);
+
+/** Commands that are to be typed, as calls of these tools. */
+const asTools = (said: string) => said.replace(CONTROL, "").replace(TYPED, "multiloop_$1");
+
+// The status line
+
+const running = new Map<string, string>(); // by LANE/RUN, such as perf#3
+
+function note({ target, state }: Fields): void {
+  if (state?.status !== "running") running.delete(target);
+  else running.set(target, `${state.lane}#${state.activeIteration?.iteration ?? state.iteration}`);
+}
+
+/** Such as `multiloop: perf#3, quant#1`: the running loops and the iteration of each. */
+function show(ctx: ExtensionContext): void {
+  if (!ctx.hasUI) return;
+  const names = [...running.values()].join(", ").replace(CONTROL, "");
+  ctx.ui.setStatus(STATUS, names ? `multiloop: ${names}` : undefined);
+}
+
+async function findRunning(ctx: ExtensionContext): Promise<void> {
+  if (!ctx.hasUI || !hasLoops(ctx.cwd)) return;
+  try {
+    for (const loop of await told(["ls", "--json"], ctx.cwd)) note(loop);
+    show(ctx);
+  } catch {
+    // Loops that cannot be read, or a session that was replaced: the next tool call says so.
+  }
+}
+
+/** Whether the project has loops, without starting the program. */
+function hasLoops(folder: string): boolean {
+  if (fs.existsSync(path.join(folder, FOLDER))) return true;
+  const above = path.dirname(folder);
+  return above !== folder && !fs.existsSync(path.join(folder, ".git")) && hasLoops(above);
+}

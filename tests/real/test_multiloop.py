@@ -1,0 +1,209 @@
+"""Measured loops inside the real pi: the model calls multiloop_* tools, which are commands of the real program."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from marathon.agents.pi.find import EXTENSIONS, LOOPS
+from tests.real.desk import Rpc, Terminal
+from tests.real.install import PiInstall
+from tests.real.model_server import ModelServer, Request, ToolCall, Turn
+from tests.real.pi_home import PiHome
+from tests.real.real_world import RealWorld
+from tests.support.world import ROOT
+
+GUARD = {"name": "tests", "passed": True, "command": "make test", "evidence": "12 passed"}
+
+
+def call(verb: str, **given: Any) -> Turn:
+    return Turn(tools=[ToolCall(f"multiloop_{verb}", given)])
+
+
+START = call(
+    "start",
+    lane="perf",
+    mode="optimize",
+    goal="--faster, please",
+    verifyCommand="./bench",
+    guardCommand="make test",
+    runTag="r1",
+    metricName="ms",
+    metricDirection="lower",
+    scope="only src/",
+    acceptancePolicy="faster and green",
+)
+
+
+class Lab:
+    """A project in which pi was started by a human, with our extensions."""
+
+    def __init__(self, folder: Path, install: PiInstall, turns: list[Turn]) -> None:
+        self.project = folder / "project"
+        self.project.mkdir()
+        self.model = ModelServer([*turns, Turn("Done.")])
+        self.model.__enter__()
+        self.home = PiHome(folder, install, self.model.url)
+        self.opened: list[Rpc | Terminal] = []
+
+    def env(self) -> dict[str, str]:
+        env = self.home.env(PYTHONPATH=str(ROOT))
+        return {**env, "PATH": f"{self.project.parent}:{env['PATH']}:{Path(sys.executable).parent}"}
+
+    def argv(self, *args: str) -> list[str]:
+        return [*self.home.install.command, *EXTENSIONS, *args]
+
+    def rpc(self, **env: str) -> Rpc:
+        self.opened.append(Rpc(self.argv("--mode", "rpc"), self.project, {**self.env(), **env}))
+        assert isinstance(self.opened[-1], Rpc)
+        return self.opened[-1]
+
+    def said(self) -> list[str]:
+        """What each tool call was answered, as the model saw it."""
+        return [request.last_text for request in self.model.requests[1:]]
+
+    def run(self) -> Path:
+        return self.project / ".multiloop" / "active" / "perf" / "r1"
+
+    def close(self) -> None:
+        for opened in self.opened:
+            opened.close()
+        self.model.__exit__()
+
+
+@pytest.fixture
+def lab(tmp_path: Path, pi_install: PiInstall) -> Iterator[Callable[..., Lab]]:
+    made: list[Lab] = []
+
+    def make(*turns: Turn) -> Lab:
+        made.append(Lab(tmp_path, pi_install, list(turns)))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def test_an_iteration_by_tools_with_refusals(lab: Callable[..., Lab]) -> None:
+    at = lab(
+        START,
+        call("decide", lane="perf", action="keep", measurements=[1]),  # there is no baseline yet
+        call("measure", lane="perf", measurements=[120.5], checks=[GUARD]),
+        call("iterate", lane="perf", runTag="r1", hypothesis="cache the table", changes="a dict"),
+        call("measure", lane="perf", measurements=[98, 97, 99]),  # without the guard's verdict
+        call("measure", lane="perf", measurements=[98, 97, 99], checks=[GUARD]),
+        call("decide", lane="perf", action="revert", measurements=[98, 97, 99]),
+        call("decide", lane="perf", action="keep", measurements=[98, 97, 99]),
+    )
+    pi = at.rpc()
+    pi.ask(type="prompt", message="hello")
+    pi.next("agent_settled")
+    said = at.said()
+    assert "Started perf/r1 (optimize, lower is better, keep-revert)" in said[0]
+    assert "has no baseline yet" in said[1]
+    assert "record the baseline: multiloop_measure perf" in said[1]
+    assert "Baseline of perf/r1: 120.5" in said[2]
+    assert "To beat: 120.5" in said[3]
+    assert "Next: multiloop_decide perf revert" in said[4]
+    assert "Next: multiloop_decide perf keep" in said[5]
+    assert "revert is against the measurement, which leads to keep" in said[6]
+    assert "✓ keep" in said[7]
+    assert "pi-marathon loop" not in "".join(said)
+    rows = [json.loads(line) for line in (at.run() / "results.jsonl").read_text().splitlines()]
+    assert [row["action"] for row in rows] == ["baseline", "keep"]
+    assert rows[1]["checks"][0]["evidence"] == "12 passed"
+    assert (rows[1]["hypothesis"], rows[1]["changes"]) == ("cache the table", "a dict")
+    state = json.loads((at.run() / "state.json").read_text())
+    assert (state["goal"], state["scope"]) == ("--faster, please", "only src/")
+    assert (state["acceptancePolicy"], state["measuredBy"]) == ("faster and green", "agent")
+
+
+def test_the_life_of_a_loop_by_tools(lab: Callable[..., Lab]) -> None:
+    at = lab(
+        call("start", lane="notes", mode="research", goal="Compare", runTag="r1"),
+        call("measure", lane="notes", measurements=[5]),
+        call("log", lane="notes", metric=4, note="--a better one"),
+        call("status"),
+        call("pause", target="notes"),
+        call("resume"),
+        call("stop", target="notes/r1"),
+        call("archive", target="notes/r1"),
+    )
+    pi = at.rpc()
+    pi.ask(type="prompt", message="hello")
+    pi.next("agent_settled")
+    said = at.said()
+    assert "· log               4" in said[2]
+    assert "best 4 (baseline 5)" in said[3]
+    assert "Paused: notes/r1" in said[4]
+    assert "notes/r1 is running" in said[5]
+    assert "Stopped: notes/r1" in said[6]
+    assert "Archived: notes/r1" in said[7]
+    (archived,) = (at.project / ".multiloop" / "archive").iterdir()
+    row = json.loads((archived / "results.jsonl").read_text().splitlines()[-1])
+    assert (row["action"], row["metric"], row["reason"]) == ("log", 4, "--a better one")
+
+
+def test_refusals_are_errors_and_the_status_line_names_running_loops(lab: Callable[..., Lab]) -> None:
+    at = lab(START, call("decide", lane="perf", action="keep", measurements=[1]), call("iterate", lane="perf"))
+    pi = at.rpc()
+    pi.ask(type="prompt", message="hello")
+
+    def status(pi: Rpc) -> tuple[str, str]:
+        shown = pi.next("extension_ui_request")
+        return shown["statusKey"], shown["statusText"]
+
+    assert status(pi) == ("multiloop", "multiloop: perf#0")
+    assert pi.next("tool_execution_end")["isError"] is False
+    assert pi.next("tool_execution_end")["isError"] is True
+    assert status(pi) == ("multiloop", "multiloop: perf#1")
+    pi.next("agent_settled")
+    assert status(at.rpc()) == ("multiloop", "multiloop: perf#1")  # a pi that starts later
+
+
+def test_the_runners_own_sessions_have_the_tools_but_not_where_it_measures(real: RealWorld) -> None:
+    tools: list[list[str]] = []
+
+    def script(request: Request) -> Turn:
+        tools.append(request.tools)
+        return Turn("Done.")
+
+    real.plays(script)
+    real.run("--mode", "stream", "--max-iterations", "1", "--auto-approve")
+    assert [name for name in tools[0] if name.startswith("multiloop_")] == [
+        f"multiloop_{verb}"
+        for verb in ("start", "iterate", "measure", "decide", "log", "status", "resume", "pause", "stop", "archive")
+    ]
+    real.task.rename(real.project / "elsewhere")
+    tools.clear()
+    subprocess.run(["git", "commit", "-q", "--allow-empty", "-m", "start"], cwd=real.project, check=True)
+    real.cli("loop", "start", "Faster", "--lane", "perf", "--verify", "echo 5", "--measured-by", "runner")
+    real.cli("loop", "run", "perf", "--trust", "--mode", "stream", "--max-iterations", "1")
+    assert tools
+    assert not [name for name in tools[0] if name.startswith("multiloop_")]
+
+
+def test_beside_another_extension_with_these_tools_pi_still_starts(lab: Callable[..., Lab]) -> None:
+    """Such as pi-multiloop itself, or an installed copy of ours: its tools are used, and none is there twice."""
+    at = lab()
+    installed = at.home.agent_folder / "extensions"
+    installed.mkdir()
+    (installed / "multiloop.ts").write_bytes(LOOPS.read_bytes())
+    pi = at.rpc()
+    pi.ask(type="prompt", message="hello")
+    pi.next("agent_settled")
+    assert at.model.requests[0].tools.count("multiloop_start") == 1
+
+
+def test_without_the_program_the_tool_says_so(lab: Callable[..., Lab]) -> None:
+    at = lab(START)
+    pi = at.rpc(PATH="/usr/bin:/bin")
+    pi.ask(type="prompt", message="hello")
+    pi.next("agent_settled")
+    assert "pi-marathon is not on the PATH of this pi" in at.said()[0]
