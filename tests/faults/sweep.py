@@ -120,7 +120,7 @@ def world_at(folder: Path) -> World:
 
 
 def points(changes: int, step: int) -> list[int]:
-    """The changes before which to kill: all of them in a full sweep, else every so-many-th; always the first and last."""
+    """The changes before which to kill: all of them in a full sweep, else some of them; always the first and last."""
     chosen = range(1, changes + 1) if FULL else range(1, changes + 1, 2 * step)
     return sorted({*chosen, changes})
 
