@@ -69,12 +69,12 @@ class LaneTree:
         return Snapshot(commit, tree)
 
     def restore(self, snapshot: Snapshot, *, ignored_too: bool = False) -> None:
-        """Put branch, index and files to a snapshot, and prove it by the hash of the tree."""
+        """Put branch, index and files to a snapshot, and prove it by HEAD and the hash of the tree."""
         self._point_at(snapshot.commit)
         # Twice -f: an agent may have cloned a repository into the tree. The .gitignore is the snapshot's again by now.
         self._git("clean", "-ffdq", *(["-x"] if ignored_too else []), "--", ":/")
-        if (found := self.tree()) != snapshot.tree:
-            raise NotRestored(f"{self.folder} could not be put back: its tree is {found}, not {snapshot.tree}.")
+        if (found := self.snapshot()) != snapshot:
+            raise NotRestored(f"{self.folder} could not be put back: it is at {found}, not at {snapshot}.")
 
     def put(self, tree: str) -> None:
         """Lay a tree out to be measured, while the branch stays. What a measurement left behind goes."""

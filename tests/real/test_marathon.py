@@ -266,7 +266,7 @@ def test_plain_pi_marathon_has_the_skills_and_the_loop_command_starts_the_marath
 
 def test_the_commands_work_in_any_pi_after_install(real: RealWorld) -> None:
     pi, env = find_pi(real.env()), real.env()
-    assert list(what_it_lacks(check_start(pi, (), env))).count("--skill") == 3
+    assert list(what_it_lacks(check_start(pi, (), env))).count("--skill") == 4
     assert real.cli("install").returncode == 0
     assert not list(what_it_lacks(check_start(pi, (), env)))  # pi would warn about a second one of a name
     terminal = Terminal(["sh", "-c", 'cd "$1" && exec "$2"', "sh", str(real.project), str(real.program)], real.env())

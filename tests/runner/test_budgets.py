@@ -131,8 +131,8 @@ def test_more_means_nothing_outside_of_the_command_line(world: World) -> None:
 
 
 def test_a_go_ahead_for_sessions_is_none_for_time(world: World) -> None:
-    world.script({**MORE, "run": "sleep 0.6"})
-    assert world.run("--max-iterations", "2", "--max-time", "2s").returncode == 4
+    world.script({**MORE, "run": "sleep 1.6"})
+    assert world.run("--max-iterations", "2", "--max-time", "4s").returncode == 4
     world.cli("approve", "task")
     assert world.run().returncode == 4
     assert "--max-time" in world.records("gate_opened")[-1]["message"]
