@@ -44,6 +44,7 @@ class Scratch:
 
     def new_task(self, name: str, phase: str = "research") -> None:
         """An empty task of that name in place of the one that may be there, and nothing of its agents."""
+        shutil.rmtree(self.project / "home", ignore_errors=True)  # with the copy of the journal that was there before
         for folder in (self.project / name, self.held):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
@@ -53,7 +54,7 @@ class Scratch:
     def marathon(self, name: str, *args: str, held: str = "", seconds: int = 0) -> list[str]:
         """The command line of a marathon whose agent is agents/session.sh."""
         agent = ("bash", str(AGENTS / "session.sh"), str(self.held), held, str(seconds))
-        return [*MARATHON, "--task", name, "--agent", "command", *args, "--", *agent]
+        return [*MARATHON, "--task", name, "--agent", "command", "--adopt", *args, "--", *agent]
 
     def spans(self) -> list[tuple[float, float]]:
         """When the agent's sessions began and ended."""

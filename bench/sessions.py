@@ -85,7 +85,7 @@ def _look(scratch: Scratch, agent: str, sessions: tuple[int, ...], seconds: int 
     held, limit = " ".join(map(str, sessions)), ("--max-iterations", str(sessions[-1]))
     argv = scratch.marathon("task", *limit, held=held, seconds=seconds)
     if agent == "pi":
-        argv = [*MARATHON, "--task", "task", "--mode", "stream", *limit]
+        argv = [*MARATHON, "--task", "task", "--mode", "stream", "--adopt", *limit]
     told = json.dumps([str(scratch.held), held, str(seconds)])
     env = scratch.environment(MARATHON_PI=str(_standin(scratch)), BENCH_PI=told)
     quiet = subprocess.DEVNULL
