@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from marathon.core.text import amount, counted, duration, one_line
@@ -181,13 +182,18 @@ class Allowance:
     used: Used = field(default_factory=Used)
     warned: tuple[str, ...] = ()
 
+    @cached_property
+    def _within(self) -> Limits | None:
+        """What can be used up inside a session; None if nothing is limited. This is asked several times a second."""
+        inside = any(getattr(self.limits, budget.field) for budget in BUDGETS if budget.counter != "sessions")
+        return replace(self.limits, max_iterations=0) if inside else None
+
     def reached(self, usage: Usage, seconds: float) -> Reached | None:
         """The budget that is used up after so much of the session. That it was started counts as nothing here."""
-        return limit_reached(replace(self.limits, max_iterations=0), self.used.plus(usage, seconds))
+        return limit_reached(self._within, self.used.plus(usage, seconds)) if self._within else None
 
     def nearly_reached(self, usage: Usage, seconds: float) -> dict[str, str]:
-        within = replace(self.limits, max_iterations=0)
-        return nearly_reached(within, self.used.plus(usage, seconds), self.warned)
+        return nearly_reached(self._within, self.used.plus(usage, seconds), self.warned) if self._within else {}
 
     def facts(self) -> dict[str, dict[str, Any]]:
         """For an agent that keeps to its budgets itself, by counter. Only what is limited is named."""
