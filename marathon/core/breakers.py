@@ -50,6 +50,8 @@ def claims_end(ended: SessionEnded, phase: str) -> bool:
 def after_session(before: Streaks, ended: SessionEnded, phase: str, iteration: int) -> Streaks:
     if ended.ending in FAILED:
         failed = before._replace(failed=before.failed + 1)
+        if ended.retry_after:  # a limit that resets comes again and again, and is no circle
+            return failed
         return _with_error(failed, signature(f"session in {phase}", ended.cause or ended.ending), iteration)
     if ended.ending in CUT_SHORT:
         return before

@@ -88,6 +88,7 @@ class Limits:
     retry_wait: float = 2.0
     reflect_every: int = 0
     breakers: Breakers = field(default_factory=Breakers)
+    agents: tuple[str, ...] = ()  # that may take over from each other
 
 
 class Used(NamedTuple):

@@ -40,10 +40,6 @@ def _as_seconds(value: object) -> object:
     return seconds
 
 
-def _stays_inside(folder: str) -> bool:
-    return not posixpath.isabs(folder) and folder.split("/")[0] != ".."
-
-
 @dataclass(frozen=True, kw_only=True)
 class Criterion:
     """A command with its settings. A criterion without a command is a judgement of the agent."""
@@ -59,7 +55,7 @@ class Criterion:
         must(bool, "it is empty"),
         SHOWN_ON_ONE_LINE,
         AfterValidator(posixpath.normpath),
-        must(_stays_inside, "it leads out of the project"),
+        must(lambda cwd: not posixpath.isabs(cwd) and cwd.split("/")[0] != "..", "it leads out of the project"),
     ] = "."
     timeout: Annotated[
         StrictFloat,

@@ -14,10 +14,11 @@ from marathon.core.courses.base import Course
 from marathon.core.criteria import in_full
 from marathon.core.gates import POLICIES
 from marathon.core.life import Life
-from marathon.core.records import CriteriaFound, Gate, Reason, SessionEnded
-from marathon.core.steps import Finish, Halt, RunSession, Step, Verify, Wait
+from marathon.core.records import AgentTakesOver, CriteriaFound, Gate, Reason, SessionEnded
+from marathon.core.steps import Finish, Halt, Note, RunSession, Step, Verify, Wait
 from marathon.core.text import counted, duration
 
+LONG_RESET = 600.0  # seconds; another agent does not wait that long
 EVERY_SESSION = "You are asked after every session (--oversight tool: only at reviews)."
 CUT_OFF = "The session before this one was cut off. What it wrote is kept. Continue from there."
 
@@ -131,6 +132,9 @@ def _carried(life: Life) -> tuple[str, ...]:
 
 def _judge(life: Life, ended: SessionEnded, course: Course, limits: Limits) -> Step:
     """The table of the contract: what the agent left, and what the runner makes of it."""
+    if ended.writes and ended.writes.left and not life.looked:
+        message = "A session wrote where its phase may not write, and that was not undone."
+        return Gate(reason="writes", phase=life.phase, message=message, note=note_of(ended))
     if ended.question is not None:
         return Gate(reason="question", phase=life.phase, message=ended.question, note=note_of(ended))
     if step := course.judge(life, ended, limits):
@@ -153,6 +157,9 @@ def _judge(life: Life, ended: SessionEnded, course: Course, limits: Limits) -> S
 def _failed(life: Life, ended: SessionEnded, limits: Limits) -> Step:
     cause, times = ended.cause or ended.ending, life.streaks.failed
     failed = "the provider refused" if ended.ending == "refused" else "the agent failed"
+    others = [name for name in limits.agents if name not in (*life.unable, life.agent)]
+    if others and life.agent in limits.agents and (ended.permanent or (ended.retry_after or 0) > LONG_RESET):
+        return Note(AgentTakesOver(agent=others[0], after=life.agent, cause=cause))
     if ended.permanent:
         message = f"The agent cannot continue: {cause}"
         return Gate(reason="failed", phase=life.phase, message=message, note=note_of(ended))

@@ -41,6 +41,10 @@ class SessionBegan(Logged):
     agent: str
     emoji: str = ""
     log: str = ""  # the path of this session's log, which is not written to the log
+    task: str = ""
+    max_iterations: int = 0  # the number of the last session that is allowed; 0 means no limit
+    max_cost: float = 0
+    spent: float = 0  # what earlier sessions have used of max_cost
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,15 @@ class ToolCalled(Logged):
 
 
 @dataclass(frozen=True)
+class ToolUpdated(Logged):
+    """The last lines that a running call has printed. At most one is logged per second and call."""
+
+    type = "tool_updated"
+    id: str
+    text: str
+
+
+@dataclass(frozen=True)
 class ToolEnded(Logged):
     """The result of a call. Calls may overlap, so the id says which one ended."""
 
@@ -78,6 +91,42 @@ class ToolEnded(Logged):
     text: str = ""
     failed: bool = False
     seconds: float = 0
+    diff: str = ""  # of an edit, with the numbers of the lines, if the agent tells it
+
+
+@dataclass(frozen=True)
+class CompactionBegan(Logged):
+    """The agent makes its context shorter."""
+
+    type = "compaction_began"
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class CompactionEnded(Logged):
+    type = "compaction_ended"
+    before: int = 0  # tokens; 0 where the agent does not say
+    after: int = 0
+    seconds: float = 0
+    error: str = ""  # why the context stays as it was
+
+
+@dataclass(frozen=True)
+class RetryBegan(Logged):
+    """A request to the model failed. The agent waits and sends it again."""
+
+    type = "retry_began"
+    attempt: int
+    most: int
+    wait: float  # seconds
+    cause: str
+
+
+@dataclass(frozen=True)
+class RetryEnded(Logged):
+    type = "retry_ended"
+    attempt: int
+    error: str = ""  # of the last attempt, if none succeeded
 
 
 @dataclass(frozen=True)
@@ -159,6 +208,15 @@ class SessionEnded(Logged):
     steps: str = ""  # of the plan: 7/9 steps
 
 
+@dataclass(frozen=True)
+class RunnerEnded(Logged):
+    """The runner is about to end. What went wrong, if anything did, is an error for the human."""
+
+    type = "runner_ended"
+    code: int
+    error: str = ""
+
+
 # The events below are only for someone who watches now. They are not logged.
 
 
@@ -193,7 +251,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class HumanNeeded:
-    """The marathon cannot continue without a human, so the bell rings."""
+    """The marathon cannot continue without a human, or it is over, so the bell rings. The text names the task."""
 
     text: str
 

@@ -88,6 +88,7 @@ POLICIES: dict[Reason, Policy] = {
         whole_message=True,
     ),
     "missing": Policy(enter="Continue anyway", judge_again="yes", forgives=False, standing=True),
+    "writes": Policy(enter="Continue, and leave it as it is", judge_again="yes", forgives=False),
     "session": Policy(enter="Continue with the next session", auto="always", judge_again="yes", forgives=False),
     "baseline": Policy(exit_code=1, keys="enter", enter="Measure again", standing=True, whole_message=True),
     "clarify": Policy(standing=True),  # no longer opened: one that stands in an older journal closes by itself
@@ -148,10 +149,10 @@ def offers(gate: Gate, where: Where, oversight: Oversight = "tool") -> tuple[Off
         label = "Loop: start this workflow again from its first phase"
         found.append(Offer("l", label, "loop", words="required", ask="Why once more?"))
     if oversight == "tool":
-        found.append(Offer("o", "Ask me after every session from now on", "oversight", value="colleague"))
+        found.append(Offer("m", "Ask me after every session from now on", "oversight", value="colleague"))
     else:
-        found.append(Offer("o", "Ask me only at reviews from now on", "oversight", value="tool"))
-    found.append(Offer("c", "Cancel this run (asks once more)", "cancel"))
+        found.append(Offer("m", "Ask me only at reviews from now on", "oversight", value="tool"))
+    found.append(Offer("x", "Cancel this run (asks once more)", "cancel"))
     return (*found, Offer("q", "Quit marathon", "quit"))
 
 
@@ -227,7 +228,7 @@ def refusal(found: Sequence[Offer], answer: Answer, task: str) -> str:
 
 def auto_answer(gate: Gate, sent_back: int) -> Answer | None:
     """What --auto-approve answers: a yes to a look or to work in its order, or a few times the way back."""
-    auto = POLICIES[gate.reason].auto
+    auto = POLICIES[gate.reason].auto if not gate.unanswered else "never"
     if auto == "back":
         return Answer(choice="redo", phase=gate.back_to, by="auto") if sent_back < MOST_SENT_BACK else None
     passes = auto == "always" or (auto == "next" and gate.onward == "next")

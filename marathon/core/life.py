@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from marathon.core.breakers import (
     CUT_SHORT,
+    FAILED,
     History,
     Streaks,
     after_checks,
@@ -24,6 +25,7 @@ from marathon.core.criteria import Criterion
 from marathon.core.gates import POLICIES, is_judged_again
 from marathon.core.human_note import HumanNote, Reply
 from marathon.core.records import (
+    AgentTakesOver,
     Answer,
     Begun,
     Cancelled,
@@ -53,6 +55,8 @@ from marathon.core.records import (
     SteerTaken,
     WaitEnded,
     WaitStarted,
+    WorktreeSet,
+    Writes,
 )
 
 NOTHING_DELIVERED = HumanMark()
@@ -95,24 +99,33 @@ class Life(NamedTuple):
     in_round: bool = False  # a session has worked on this round of the phase,
     round_mark: str | None = None  # and the output looked like this when the round began
     guidance: tuple[str, ...] = ()
+    writes: tuple[
+        tuple[str, Writes], ...
+    ] = ()  # what sessions wrote where they may not, by phase, since the last answer
     stopped_by: Gate | None = None  # its note is the agent's reason for what comes next
     sent_back: int = 0  # how often --auto-approve went back to an earlier phase in this run
     steer: tuple[Steer, ...] = ()
     reply: Reply | None = None  # to the agent's question
     edited: tuple[HandEdited, ...] = ()  # by the human at gates, and not yet told to an agent
     delivered: HumanMark = NOTHING_DELIVERED
+    comment_answers: tuple[tuple[str, str], ...] = ()  # by the agent, as each gate found them
     unwritten: HumanNote | None = None
     restart: RestartBegun | None = None
     restarted_with: str = ""  # the words that began this run, until a session was given them
     archived: tuple[str, ...] = ()  # the files of the run before, as they are called now
+    agent: str = ""  # of the last session
+    takes_over: str = ""  # the agent that works instead of the first one
+    unable: tuple[str, ...] = ()  # the agents that failed since the last good session
     streaks: Streaks = Streaks()
     used: Used = Used()
     warned: tuple[str, ...] = ()
     limits: Amounts = ()  # typed for this task
     added: Amounts = ()  # the same, until the next go-ahead
     oversight: Oversight = "tool"
+    worktree: WorktreeSet | None = None  # where the agent works, if not in the project itself
     looked: bool = False  # the human has looked at the session that ended
     rating: Rating | None = None  # of the instructions, by the session that ended last
+    denied: str = ""  # what that session was not allowed to use
     definition: DefinitionFound | None = None  # what the workflow's files say
     pinned: DefinitionFound | None = None  # what the task goes by: the last one that was agreed to
     kept: str = ""  # the digest of a changed definition that the human does not want
@@ -162,7 +175,8 @@ def _apply(now: Life, record: Record) -> Life:
             return _session_ended(now, record)
         case Gate():
             ended = now.ended if POLICIES[record.reason].judge_again else None
-            return now._replace(gate=record, ended=ended, wait=None, answered=None)
+            told = tuple({**dict(now.comment_answers), **record.answered}.items())
+            return now._replace(gate=record, ended=ended, wait=None, answered=None, comment_answers=told)
         case Answer():
             return _answered(now, record)
         case HandEdited():
@@ -174,7 +188,7 @@ def _apply(now: Life, record: Record) -> Life:
             return now._replace(unwritten=None)
         case Moved():
             now = _at_rest(now)._replace(phase=record.phase, in_round=False, round_mark=None)
-            return now._replace(guidance=(), streaks=Streaks(), checked=None)
+            return now._replace(guidance=(record.looped,) if record.looped else (), streaks=Streaks(), checked=None)
         case WaitStarted():
             return now._replace(wait=record, ended=None, answered=None)
         case WaitEnded():
@@ -187,6 +201,8 @@ def _apply(now: Life, record: Record) -> Life:
             return _run_started(now, record)
         case OversightSet():
             return now._replace(oversight=record.oversight)
+        case WorktreeSet():
+            return now._replace(worktree=record if record.branch else None)
         case DefinitionFound():
             return now._replace(definition=record, pinned=record if record.agreed else now.pinned)
         case CriteriaFound():
@@ -199,6 +215,9 @@ def _apply(now: Life, record: Record) -> Life:
             return now._replace(missing=tuple(record.names), without=still)
         case LimitSet():
             return _limit_set(now, record)
+        case AgentTakesOver():
+            unable = (*now.unable, record.after)
+            return now._replace(ended=None, takes_over=record.agent, unable=unable, streaks=Streaks())
         case Measured():
             return now._replace(gate=None, answered=None)  # a gate about the one before has closed by itself
         case Settled():
@@ -239,6 +258,7 @@ def _adopted_end(record: Begun) -> SessionEnded:
 def _session_started(now: Life, record: SessionStarted) -> Life:
     return _at_rest(now)._replace(
         session=record,
+        agent=record.agent,
         iteration=record.iteration,
         guidance=tuple(record.guidance),
         in_round=True,
@@ -266,7 +286,10 @@ def _session_ended(now: Life, record: SessionEnded) -> Life:
         streaks=after_session(now.streaks, record, now.phase, now.iteration),
         contents=remember(now.contents, dict(record.files)) if record.files else now.contents,
         steps=record.steps or now.steps,
+        unable=now.unable if record.ending in FAILED else (),
         rating=record.rating,
+        denied=record.denied,
+        writes=(*now.writes, (now.phase, record.writes)) if record.writes else now.writes,
     )
     if started is None or not _was_heard(record, now.phase):
         return now
@@ -292,7 +315,7 @@ def _answered(now: Life, record: Answer) -> Life:
     if gate is None:
         return now
     policy = POLICIES[gate.reason]
-    now = now._replace(gate=None, answered=Answered(gate, record), waited=None, looked=True)
+    now = now._replace(gate=None, answered=Answered(gate, record), waited=None, looked=True, writes=())
     if policy.gives_reason:
         now = now._replace(stopped_by=gate if gate.note else None)
     if policy.auto == "back" and record.by == "auto":
@@ -366,11 +389,13 @@ def _run_started(now: Life, record: RunStarted) -> Life:
         archived=tuple(name for _, name in now.restart.files) if now.restart else (),
         started=record.at,
         delivered=now.delivered,
+        comment_answers=now.comment_answers,
         steer=now.steer,
         seconds=now.seconds,
         usage=now.usage,
         limits=now.limits,
         oversight=now.oversight,
+        worktree=now.worktree,
         definition=now.definition,
         pinned=now.pinned,
         kept=now.kept,

@@ -9,10 +9,20 @@ from collections.abc import Iterable, Sequence
 _TIME = re.compile(r"\d{8}-\d{6}-(?=.)")  # which `new` puts before the name
 
 
+def task_name(path: Sequence[str]) -> str:
+    """What the task at this path is called. Every measured loop's task has a folder of one name, so it is lane/tag."""
+    return "/".join(path[-3:-1]) if ".multiloop" in path else path[-1]
+
+
 def short_name(name: str) -> str:
     """A task's name without the time it was made."""
     made = _TIME.match(name)
     return name[made.end() :] if made else name
+
+
+def called(path: Sequence[str]) -> str:
+    """A task's name in a sentence for a human. Commands that look for a running task know it by this name."""
+    return short_name(task_name(path))
 
 
 def is_whole_name(typed: str, names: Iterable[str]) -> bool:

@@ -6,17 +6,20 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from marathon.core.courses.workflow import DONE, Phase
+from marathon.core.comments import Standing
+from marathon.core.courses.workflow import DONE, Phase, filled_in
 from marathon.core.criteria import Criterion
 from marathon.core.human_note import Reply, without_answer
 from marathon.core.records import Gate, HandEdit
-from marathon.core.text import quoted
+from marathon.core.text import one_line, quoted
+from marathon.core.writes import rule
 
 REFLECTION = (
-    "Read the plan and work.md as a stranger would. What was achieved? What was tried without success? What blocks the "
-    "work? Is the plan still right? Write the answers as a short dated note at the end of work.md. Update the boxes of "
-    "plan.md. Only then do the next step."
+    "Read {read} as a stranger would. What was achieved? What was tried without success? What blocks the work? Is the "
+    "plan still right? Write the answers as a short dated note at the end of {notes}. Update the boxes of {boxes}. "
+    "Only then do the next step."
 )
+LONGEST_MEMORY = 64 * 1024  # characters
 
 
 @dataclass(frozen=True)
@@ -29,9 +32,12 @@ class Briefing:
     run: int
     iteration: int
     time: str
+    steps: Sequence[str] = ()  # of the whole workflow,
+    at: int = 0  # and which of them this session is
     round: int = 1
     human_text: str = ""
     human_exists: bool = False
+    comments: Sequence[Standing] = ()  # those without an answer
     steer: Sequence[str] = ()
     reply: Reply | None = None
     edits: Sequence[HandEdit] = ()
@@ -39,6 +45,7 @@ class Briefing:
     stopped_by: Gate | None = None  # its note is the reason that an earlier session gave
     archived: Sequence[str] = ()  # files of the run before
     criteria: Sequence[Criterion] = ()
+    memory: str = ""  # the text of the phase's checklist
     reflection: str = ""
     tools: bool = False  # the agent has marathon_wait and human_feedback
 
@@ -49,14 +56,19 @@ def build_prompt(briefing: Briefing) -> str:
         _quotes("Fix first", "After the last session the runner found:", briefing.guidance),
         _reason(briefing.stopped_by),
         _from_human(briefing),
+        _comments(briefing),
         *(_edited(briefing.task, edit) for edit in briefing.edits),
         _quotes("Steering", "The human sent this while the marathon ran, oldest first:", briefing.steer),
         _answered(briefing.reply),
         f"## Look back first\n\n{briefing.reflection.strip()}" if briefing.reflection.strip() else "",
         _work(briefing),
+        _memory(briefing),
         _criteria(briefing),
         _ending(briefing),
-        _rules(briefing.task) + (_BY_TOOL if briefing.tools else _BY_SHELL),
+        _rules(briefing.task)
+        + rule(briefing.phase, briefing.task)
+        + _tools(briefing.phase)
+        + (_BY_TOOL if briefing.tools else _BY_SHELL),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -68,7 +80,14 @@ def _head(briefing: Briefing) -> str:
         f"# Marathon: phase {phase}{again} (run {briefing.run}, iteration {briefing.iteration})\n\n"
         f"You work on one task in strict phases. This session is the {phase} phase and nothing else. "
         f"You do not remember earlier sessions. Everything that is known stands in the files of `{briefing.task}`."
+        f"{_steps(briefing)}"
     )
+
+
+def _steps(briefing: Briefing) -> str:
+    """By its place, because the same phase may come more than once."""
+    marked = (f"**{name} (now)**" if at == briefing.at else name for at, name in enumerate(briefing.steps))
+    return f"\n\nAll steps: {' → '.join(marked)}" if len(briefing.steps) > 1 else ""
 
 
 def _quotes(title: str, lead: str, items: Sequence[str]) -> str:
@@ -86,6 +105,24 @@ def _from_human(briefing: Briefing) -> str:
     new = without_answer(briefing.human_text, briefing.reply)
     lead = f"The human added this to `{briefing.task}/human.md` since the last session. Follow it first:"
     return _quotes("New from the human", lead, [new] if new.strip() else [])
+
+
+def _comments(briefing: Briefing) -> str:
+    """The comments in full are in human.md. Here the agent is asked to answer each of them."""
+    if not briefing.comments:
+        return ""
+    output = briefing.phase.output
+    example = {"answers": {briefing.comments[0].comment.id: "what you did, or why not"}}
+    in_output = f"in a section `## Answers` of {output}, one line each, such as `- c1: what you did, or why not`, or "
+    how = f"{in_output if output else ''}in STATE.json beside the other fields: `{_json(example)}`"
+    lines = []
+    for each in briefing.comments:
+        about = f", {each.comment.where(each.lines)}" if each.comment.file else ""
+        gone = " (that text is gone)" if each.gone else ""
+        must = "must be answered" if each.comment.kind == "must" else "a note"
+        lines.append(f"{each.comment.id} ({must}{about}{gone}): {one_line(each.comment.text, 1000)}")
+    lead = f"The human commented. Follow these comments, and answer each by its id, {how}. Keep earlier answers."
+    return _quotes("Comments to answer", lead, lines)
 
 
 def _edited(task: str, edit: HandEdit) -> str:
@@ -114,7 +151,35 @@ def _work(briefing: Briefing) -> str:
         lines.append(f"Write: {task}/{phase.output}")
         if briefing.round > 1:
             lines.append(f"{task}/{phase.output} holds the earlier version. Revise it, and say in it what changed.")
-    return "\n".join(lines) + "\n\n" + phase.brief.strip()
+    values = {
+        "task": task,
+        "run": str(briefing.run),
+        "phase": phase.id,
+        "previous": briefing.steps[briefing.at - 1] if briefing.at else "",
+        "next": briefing.next_phase,
+        "output": f"{task}/{phase.output}" if phase.output else "",
+        "reads": ", ".join(f"{task}/{name}" for name in phase.reads),
+    }
+    return "\n".join(lines) + "\n\n" + filled_in(phase.brief, values).strip()
+
+
+def _memory(briefing: Briefing) -> str:
+    """The checklist of the phase as it is now, and what ends the phase."""
+    name, whole = briefing.phase.checklist, briefing.memory.strip()
+    if name is None:
+        return ""
+    path, text = f"{briefing.task}/{name}", whole[:LONGEST_MEMORY]
+    lead = f"This is `{path}` as it is now:" if whole else f"`{path}` is missing or empty. Write it first."
+    if len(text) < len(whole):
+        lead = f"This is the beginning of `{path}` as it is now. The file has {len(whole)} characters. Shorten it:"
+    return _quotes(f"{name}, your memory", lead, [text]) if whole else f"## {name}, your memory\n\n{lead}"
+
+
+def reflection_on(phase: Phase) -> str:
+    """What a session is asked when it looks back, unless the human wrote a reflect.md."""
+    name = phase.checklist
+    files = (name, name, name) if name else ("the plan and work.md", "work.md", "plan.md")
+    return REFLECTION.format(read=files[0], notes=files[1], boxes=files[2])
 
 
 def _criteria(briefing: Briefing) -> str:
@@ -149,6 +214,7 @@ def _ending(briefing: Briefing) -> str:
         ends = [("This phase is complete", "paused", phase.id, complete), more]
     else:
         written = f", and written to {phase.output}" if phase.output else ""
+        written += f", and every box of {phase.checklist} is ticked" if phase.checklist else ""
         done = (f"All of it is done and checked{written}", "completed", DONE, "…")
         wrong = ("It cannot be done as planned. Say why in the note", "paused", phase.id, "…")
         ends = [more, done if following == DONE else ("This phase is complete", "paused", following, "…"), wrong]
@@ -156,6 +222,11 @@ def _ending(briefing: Briefing) -> str:
     for when, state, name, note in ends:
         fields = {"state": state, "phase": name, "iteration": briefing.iteration, "updatedAt": briefing.time}
         parts.append(f"{when}:\n\n    {_json({**fields, 'note': note})}")
+    if phase.may_loop and not phase.gate:
+        again = {"state": "paused", "phase": phase.id, "iteration": briefing.iteration, "updatedAt": briefing.time}
+        fields = {**again, "loop": True, "note": "why"}
+        often = f"at most {phase.may_loop} times, then the human decides"
+        parts.append(f"The workflow has to be gone through again ({often}):\n\n    {_json(fields)}")
     return "\n\n".join(parts) + "\n\nKeep every other field of that file as it is. Then stop."
 
 
@@ -172,11 +243,22 @@ def _rules(task: str) -> str:
     )
 
 
+def _tools(phase: Phase) -> str:
+    if not phase.tools:
+        return ""
+    names = ", ".join(name.lstrip("!") for name in phase.tools)
+    return (
+        f"- In this phase use {'none of these tools' if phase.tools[0][0] == '!' else 'only these tools'}: {names}.\n"
+    )
+
+
 _BY_SHELL = (
     '- To wait for something outside, such as CI, run `pi-marathon wait MINUTES "REASON"`. Then end with "more of this '
     'phase is left".\n'
     '- To ask the human, run `pi-marathon ask "QUESTION"`. Then end with "more of this phase is left". The next '
-    "session gets the answer."
+    "session gets the answer.\n"
+    '- If you cannot run these commands, add `"wait": {"minutes": 10, "reason": "CI"}` or `"question": "…"` to the '
+    "STATE.json that you end with."
 )
 _BY_TOOL = (
     "- To wait for something outside, such as CI, call your tool `marathon_wait`. To ask the human, call your tool "

@@ -32,6 +32,7 @@ Reason = Literal[
     "redefined",  # the workflow's file was changed, and the task keeps the one it has until a human agrees
     "checks",  # commands that no one has agreed to yet, or criteria that were removed
     "missing",  # the instructions or a reviewed output are gone, or blank
+    "writes",  # a session wrote where its phase may not write, and that was not undone
     "session",  # the human asked to look after every session
     "baseline",  # a measured loop cannot be measured before anything was changed
     "clarify",  # only in journals of an older version: the instructions said too little
@@ -102,6 +103,7 @@ class SessionStarted(_Record):
     guidance: list[str] = field(default_factory=list)
     reflects: bool = False
     warned: list[str] = field(default_factory=list)  # budgets the human was told are nearly used up
+    tree: str = ""  # the project before it, where the phase may not write everywhere
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +130,18 @@ class WaitAsked:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Writes:
+    """What a session wrote where its phase may not write."""
+
+    files: list[str] = field(default_factory=list)  # the first of them
+    count: int = 0
+    patch: str = ""  # where it is kept, below the task directory
+    commit: str = ""  # that the session left, and that may not stand
+    left: str = ""  # why it was not undone
+    unchecked: str = ""  # why no one knows
+
+
+@dataclass(frozen=True, kw_only=True)
 class SessionEnded(_Record):
     type: Literal["session_ended"] = "session_ended"
     ending: Ending
@@ -150,6 +164,9 @@ class SessionEnded(_Record):
     rating: Rating | None = None  # of the instructions
     warned: list[str] = field(default_factory=list)  # budgets the human was told of while it worked
     sessionId: str = ""  # as the agent names its session
+    denied: str = ""  # what it was not allowed to use, and how to allow it
+    writes: Writes | None = None
+    loop: bool = False  # the agent proposes to start the workflow again
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,6 +185,10 @@ class Gate(_Record):
     back_to: str = ""  # the earlier phase that the agent proposed
     about: list[str] = field(default_factory=list)  # the criteria that are not met, or the files that are missing
     answers: Literal["token", "code", "here"] = "token"  # what an answer needs; here: the runner's own terminal
+    answered: dict[str, str] = field(default_factory=dict)  # comments that the agent answered since the last gate
+    comments: int = 0  # how many there were when it opened
+    writes: list[str] = field(default_factory=list)  # what sessions of this round wrote where they may not
+    unanswered: list[str] = field(default_factory=list)  # ids of the comments it must answer and has not
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,6 +248,7 @@ class Moved(_Record):
     path: list[tuple[str, int]]
     steps: int
     phase: str
+    looped: str = ""  # the agent's reason, where it started the workflow again
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,6 +303,15 @@ class OversightSet(_Record):
 
     type: Literal["oversight_set"] = "oversight_set"
     oversight: Oversight
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorktreeSet(_Record):
+    """The agent works in a git worktree on this branch from now on. Empty: in the project itself."""
+
+    type: Literal["worktree_set"] = "worktree_set"
+    branch: str
+    folder: str  # in the worktree, where the agent works
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -400,6 +431,16 @@ class Cancelled(_Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class AgentTakesOver(_Record):
+    """Another agent works from the next session on, because the one before cannot for a while."""
+
+    type: Literal["agent_takes_over"] = "agent_takes_over"
+    agent: str
+    after: str  # the agent before
+    cause: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Remark(_Record):
     """Something worth keeping that changes nothing."""
 
@@ -424,11 +465,13 @@ Record = (
     | RestartBegun
     | RunStarted
     | OversightSet
+    | WorktreeSet
     | DefinitionFound
     | CriteriaFound
     | Checked
     | FilesMissing
     | LimitSet
+    | AgentTakesOver
     | LaneOpened
     | CandidateTaken
     | Measured

@@ -107,13 +107,25 @@ def _is_empty(block: Block) -> bool:
 
 def boxes(text: str) -> tuple[int, int]:
     """How many check boxes are ticked, and how many there are. Quotations and fenced code do not count."""
+    marks = [box[1] for _, line in outline(text) if (box := _BOX_LINE.match(line))]
+    return len(marks) - marks.count(" "), len(marks)
+
+
+def is_step(line: str) -> bool:
+    return bool(_BOX_LINE.match(line))
+
+
+def outline(text: str) -> list[tuple[int, str]]:
+    """The headings and the steps of a plan, each with the number of its line."""
     lines = _NEWLINE.split(text)
+    headings = set[int]()
     # People and agents indent lists as they like. An indented step is not code.
     for token in _parser(indented_code=False).parse(text):
         if token.type in ("fence", "html_block", "blockquote_open") and token.map:
             lines[slice(*token.map)] = [""] * (token.map[1] - token.map[0])
-    marks = [box[1] for line in lines if (box := _BOX_LINE.match(line))]
-    return len(marks) - marks.count(" "), len(marks)
+        elif token.type == "heading_open" and token.map and not token.level:
+            headings.add(token.map[0])
+    return [(at + 1, line) for at, line in enumerate(lines) if at in headings or is_step(line)]
 
 
 def is_placeholder(line: str) -> bool:

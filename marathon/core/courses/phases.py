@@ -45,10 +45,14 @@ class Place(NamedTuple):
     position: Position = Position(())
     rounds: tuple[tuple[str, int], ...] = ()  # how often each phase has come to its review in this run
     gates: tuple[str, ...] = ()  # the phases that had a review when the task began
+    loops: tuple[tuple[str, int], ...] = ()  # how often the agent of each phase started the workflow again in this run
     passed: tuple[tuple[str, str], ...] = ()  # the phases whose review stands, and who let each of them pass
 
     def round_of(self, phase: str) -> int:
         return dict(self.rounds).get(phase, 0)
+
+    def loops_of(self, phase: str) -> int:
+        return dict(self.loops).get(phase, 0)
 
 
 class Phases(Course):
@@ -71,10 +75,8 @@ class Phases(Course):
         return self.begin_at(path, phase.id)
 
     def begin_at(self, path: Path, phase: str) -> Begun:
-        return Begun(workflow=self.workflow, path=list(path), phase=phase, gates=self._reviewed(self.workflow))
-
-    def _reviewed(self, workflow: str) -> list[str]:
-        return sorted({phase.id for _, phase in places(self.definitions, workflow) if phase.gate})
+        gates = sorted({each.id for _, each in places(self.definitions, self.workflow) if each.gate})
+        return Begun(workflow=self.workflow, path=list(path), phase=phase, gates=gates)
 
     def apply(self, before: Life, now: Life, record: Record) -> Place:
         place = _place(before)
@@ -82,9 +84,12 @@ class Phases(Course):
             case Begun():
                 return Place(record.workflow, Position(_path(record.path)), gates=tuple(record.gates))
             case RunStarted():
-                return place._replace(position=Position(_path(record.path)), rounds=(), passed=())
+                return place._replace(position=Position(_path(record.path)), rounds=(), passed=(), loops=())
             case Moved():
                 moved = place._replace(position=Position(_path(record.path), record.steps))
+                if record.looped:
+                    loops = {**dict(place.loops), before.phase: place.loops_of(before.phase) + 1}
+                    moved = moved._replace(loops=tuple(loops.items()))
                 return moved._replace(passed=self._still_passed(place, record.phase))
             case Answer() if before.gate and record.choice == "continue" and before.gate.onward == "next":
                 return place._replace(passed=tuple({**dict(place.passed), before.gate.phase: record.by}.items()))
@@ -114,11 +119,14 @@ class Phases(Course):
         try:
             phase = self._current(life)
             following, over = advance(self.definitions, place.position)
+            steps = places(self.definitions, place.workflow)
             return Where(
                 phase=phase,
                 next_phase=DONE if over else current(self.definitions, following).id,
                 breadcrumb=breadcrumb(self.definitions, place.position),
                 phases=known,
+                steps=tuple(each.id for _, each in steps),
+                at=[path for path, _ in steps].index(place.position.path),
                 round=place.round_of(phase.id) + 1,
                 can_loop=place.position.path[-1].place > 0 and self._may_loop(place.position),
                 reviews=self._reviews(place),
@@ -149,6 +157,12 @@ class Phases(Course):
         """The phases a human may send the task to, in the workflow's order."""
         try:
             return list(dict.fromkeys(phase.id for _, phase in places(self.definitions, workflow)))
+        except WorkflowInvalid:
+            return []
+
+    def phases_of(self, workflow: str) -> list[Phase]:
+        try:
+            return [phase for _, phase in places(self.definitions, workflow)]
         except WorkflowInvalid:
             return []
 
@@ -229,6 +243,9 @@ class Phases(Course):
         phase = self._current(life)
         claim = self._claim(life, ended, phase)
         came_to_its_end = ended.ending not in CUT_SHORT or phase.output is None or ended.output == "fresh"
+        proposes_loop = ended.loop and phase.may_loop and not phase.gate and claim in ("complete", "pause")
+        if proposes_loop and came_to_its_end and (ended.output == "fresh" or not phase.output):
+            return self._looped(life, ended, phase)
         if claim == "complete" and came_to_its_end:
             return self._complete(life, ended, phase, limits)
         if ended.ending in CUT_SHORT:
@@ -257,7 +274,7 @@ class Phases(Course):
             return "complete" if over and proposal.phase in (phase.id, DONE) else "skip"
         if proposal.phase == phase.id:
             if proposal.state == "running":
-                return "complete" if over and ended.signal else "working"
+                return "complete" if (over and ended.signal) or _all_ticked(phase, ended) else "working"
             return "pause" if phase.repeats else "complete"
         if proposal.phase == next_id and not over:
             return "complete"
@@ -286,6 +303,18 @@ class Phases(Course):
             return _review(life, ended, phase, limits)
         return onward
 
+    def _looped(self, life: Life, ended: SessionEnded, phase: Phase) -> Step:
+        """The agent wants to start the workflow again. It may so often; then a human is asked."""
+        place, note = _place(life), note_of(ended) or "no reason was given"
+        if place.loops_of(phase.id) < phase.may_loop and self._may_loop(place.position):
+            position = loop(self.definitions, place.position)
+            why = f"{phase.id} found that this workflow has to be gone through again: {note}"
+            return _move(position, current(self.definitions, position).id, why)
+        message = (
+            f"The agent wants to start this workflow again, after {place.loops_of(phase.id)} of {phase.may_loop} times."
+        )
+        return Gate(reason="paused", phase=phase.id, message=message, note=note_of(ended), onward="next")
+
     def hint(self, life: Life) -> tuple[str, ...]:
         """Ticked boxes end nothing, but an agent that has ticked them all may be asked whether it is done."""
         ticked, boxes = life.steps or (0, 0)
@@ -303,9 +332,15 @@ def _path(raw: list[tuple[str, int]]) -> Path:
     return tuple(Segment(*segment) for segment in raw)
 
 
-def _move(position: Position, phase: str) -> Note:
+def _move(position: Position, phase: str, looped: str = "") -> Note:
     path = [(segment.workflow, segment.place) for segment in position.path]
-    return Note(Moved(path=path, steps=position.steps, phase=phase))
+    return Note(Moved(path=path, steps=position.steps, phase=phase, looped=looped))
+
+
+def _all_ticked(phase: Phase, ended: SessionEnded) -> bool:
+    """Whether the checklist is done. The boxes of a session that was cut short may be those of an earlier one."""
+    ticked, boxes = ended.steps or (0, 0)
+    return phase.checklist is not None and ended.ending == "ended" and 0 < boxes == ticked
 
 
 def _invalid(life: Life, reason: str, phase: Phase) -> Step:

@@ -41,6 +41,10 @@ def find_first(
     for each in replaced:
         change = _difference({each: others[each]}, {each: found.definitions[each]})
         lines += [f"This project replaces the workflow {each}:", *change]
+    given = [(each, phase) for each in by_project for phase in found.definitions[each].phases]
+    for each, phase in given:
+        if isinstance(phase, Phase) and phase.args:
+            lines += [f"This project's workflow {each} gives arguments to the agent:", f"  {_phase(phase)}"]
     if len(reviews) < len(usual) and (by_project or chosen_by_project):
         lines += [f"This project's workflow {key} has {_counted(reviews)}. The usual one has {_counted(usual)}."]
         lines += [f"  {line}" for each in found.definitions.values() for line in _described(each, briefs=False)]
@@ -107,5 +111,11 @@ def _described(workflow: Workflow, *, briefs: bool = True) -> Iterator[str]:
 def _phase(phase: Phase) -> str:
     facts = [f"reads {', '.join(phase.reads)}"] if phase.reads else []
     facts += [f"writes {phase.output}"] if phase.output else []
+    facts += [f"complete when all of {phase.checklist} is ticked"] if phase.checklist else []
     facts += ["repeats"] if phase.repeats else []
+    facts += [f"may loop {phase.may_loop} times"] if phase.may_loop else []
+    facts += [f"may write {'only its output' if phase.writes == 'none' else 'the task'}"] * (phase.writes != "project")
+    by = {"agent": phase.agent, "model": phase.model, "thinking": phase.thinking}
+    by |= {"arguments": " ".join(phase.args), "tools": " ".join(phase.tools)}
+    facts += [f"{name} {value}" for name, value in by.items() if value]
     return f"{phase.id}: {', '.join([*facts, 'you review it' if phase.gate else 'no review'])}"

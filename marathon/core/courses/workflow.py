@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, ConfigDict, Discriminator, Field, NonNegativeInt, StrictBool, Tag
 
@@ -15,6 +15,9 @@ from marathon.core.validation import SHOWN_ON_ONE_LINE, Invalid, must, read
 DONE = "done"  # the phase of a task that is complete
 MOST_PHASES = 500
 MOST_LEVELS = 100
+# {{name}} stands for {name} itself. Other braces are plain text.
+_VARIABLE = re.compile(r"\{\{([A-Za-z_]+)\}\}|\{([A-Za-z_]+)\}")
+VARIABLES = ("task", "run", "phase", "previous", "next", "output", "reads")
 _RESERVED_FILES = {"STATE.json", "instructions.md", "human.md"}
 
 
@@ -24,8 +27,15 @@ Identifier = Annotated[
 FileName = Annotated[
     str, must(re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.-]{0,99}").fullmatch, "it is not a plain file name")
 ]
+AgentsFile = Annotated[FileName, must(lambda value: value not in _RESERVED_FILES, "'{}' is reserved")]
+ToolName = Annotated[str, must(re.compile(r"!?[A-Za-z0-9_.:-]{1,100}").fullmatch, "it is not the name of a tool")]
 Shown = Annotated[str, SHOWN_ON_ONE_LINE]
 Name = Annotated[Shown, must(lambda value: 0 < len(value) <= 100, "it has to have 1 to 100 characters")]
+
+
+def _of_one_kind(tools: tuple[str, ...]) -> bool:
+    """Only these tools, or with ! all but these."""
+    return len({name.startswith("!") for name in tools}) < 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,9 +49,17 @@ class Phase:
     emoji: Shown = ""
     brief: Annotated[str, Field(min_length=1)]
     reads: tuple[FileName, ...] = ()
-    output: Annotated[FileName, must(lambda value: value not in _RESERVED_FILES, "'{}' is reserved")] | None = None
+    output: AgentsFile | None = None
+    checklist: AgentsFile | None = None  # working memory; the phase is complete when every box in it is ticked
     gate: StrictBool = False
     repeats: StrictBool = False
+    may_loop: Annotated[int, Field(strict=True, ge=0, le=100)] = 0  # how often the agent may start the workflow again
+    writes: Literal["none", "task", "project"] = "project"  # none: only its output and STATE.json
+    agent: Identifier | None = None  # None: the one that was chosen at the start
+    model: Name | None = None
+    thinking: Identifier | None = None
+    args: tuple[Shown, ...] = ()  # more arguments for the agent
+    tools: Annotated[tuple[ToolName, ...], must(_of_one_kind, "either all of them or none begin with !")] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +97,7 @@ class Workflow:
     key: Identifier
     name: Name
     loopable: StrictBool = True
+    show: Literal["everywhere", "workflows"] = "everywhere"  # workflows: only inside of others
     phases: Annotated[tuple[Entry, ...], Field(min_length=1), AfterValidator(_have_different_ids)]
 
 
@@ -124,9 +143,22 @@ def parse_workflow(key: str, raw: Mapping[str, Any]) -> Workflow:
     if raw.get("key", key) != key:
         raise WorkflowInvalid(f"key: it has to be '{key}', like its folder")
     try:
-        return read(Workflow, {**raw, "key": key})
+        workflow = read(Workflow, {**raw, "key": key})
     except Invalid as error:
         raise WorkflowInvalid(str(error)) from error
+    for phase in workflow.phases:
+        names = [match[2] for match in _VARIABLE.finditer(phase.brief) if match[2]] if isinstance(phase, Phase) else []
+        if unknown := next((name for name in names if name not in VARIABLES), None):
+            known = ", ".join(VARIABLES)
+            raise WorkflowInvalid(
+                f"brief: there is no variable {{{unknown}}}, only {known}. As text: {{{{{unknown}}}}}"
+            )
+    return workflow
+
+
+def filled_in(brief: str, values: Mapping[str, str]) -> str:
+    """A brief with its variables. A name that is not known stays as it is, for briefs of older journals."""
+    return _VARIABLE.sub(lambda match: f"{{{match[1]}}}" if match[1] else values.get(match[2], match[0]), brief)
 
 
 def validate(

@@ -140,6 +140,7 @@ class LaneState(_Record):
     goal: str | None = None
     measured_by: Measurer | None = None  # not set: whoever measures the baseline
     min_measurements: int | None = None
+    timeout: float | None = None  # seconds for one run of verify or guard; 0 is none
     target_metric: float | None = None
     max_iterations: int | None = None
     plateau: int | None = None  # end after so many iterations in a row without a better number
@@ -189,7 +190,7 @@ class LaneState(_Record):
 PINNED = frozenset(
     {
         *("verify_command", "guard_command", "prompt_verifier", "metric_name", "metric_json", "metric_regex"),
-        *("metric_direction", "acceptance_mode", "measured_by", "min_measurements", "target_metric"),
+        *("metric_direction", "acceptance_mode", "measured_by", "min_measurements", "timeout", "target_metric"),
         *("max_iterations", "plateau", "also", "protected_paths", "frozen_paths", "frozen", "in_place"),
     }
 )

@@ -108,29 +108,7 @@ _KEY_WORDS: dict[Mode, str] = {
     "research": "ablation study compare sweep experiment measure benchmark test_different try_each grid_search",
     "dev": "implement build create develop add_feature fix_bug refactor write code",
 }
-_SMALL_WORDS = {
-    *(
-        "a",
-        "an",
-        "and",
-        "are",
-        "as",
-        "at",
-        "be",
-        "by",
-        "for",
-        "from",
-        "in",
-        "into",
-        "is",
-        "it",
-        "its",
-        "of",
-        "on",
-        "or",
-    ),
-    *("our", "that", "the", "this", "to", "until", "with"),
-}
+_SMALL_WORDS = "a an and are as at be by for from in into is it its of on or our that the this to until with"
 _LONGEST_LANE = 24
 
 
@@ -156,7 +134,7 @@ def lane_of(goal: str) -> str:
     """A short name from the first words of a goal that mean something."""
     words = re.findall(r"[a-z0-9]+", goal.lower())
     name = ""
-    for word in [word for word in words if word not in _SMALL_WORDS] or words:
+    for word in [word for word in words if word not in _SMALL_WORDS.split()] or words:
         longer = f"{name}-{word}" if name else word[:_LONGEST_LANE]
         if len(longer) > _LONGEST_LANE:
             break

@@ -54,11 +54,8 @@ def chance(candidate: Sequence[float], reference: Sequence[float], direction: Di
         for other in reference:
             ahead = gain(one, other, direction)
             lost += 0.5 if ahead == 0 else float(ahead < 0)
-    return _at_most(int(lost + 0.5), len(candidate), len(reference))
-
-
-def _at_most(lost: int, n: int, m: int) -> float:
-    return sum(_orders(count, n, m) for count in range(lost + 1)) / comb(n + m, n)
+    n, m = len(candidate), len(reference)
+    return sum(_orders(count, n, m) for count in range(int(lost + 0.5) + 1)) / comb(n + m, n)
 
 
 @cache
