@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from pathlib import Path
 
 from marathon.store.files import (
@@ -64,6 +65,12 @@ class Anchor:
         """The task has gone elsewhere."""
         with disk_errors("remove", self.journal_path):
             self.journal_path.unlink(missing_ok=True)
+
+    def move_to(self, task: Path) -> None:
+        """The task directory was moved here by us. Another task may have its place from now on."""
+        if (data := self.read()) is not None:
+            Anchor(self._anchors, task).write(data)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def replace(self, data: bytes, suffix: str) -> None:
         """Put another journal in the place of the copy, which is kept under a name with this suffix."""

@@ -20,12 +20,15 @@ class Lease(Protocol):
     def previous_runner(self) -> str:
         """The id of the runner that had the task before; empty if none is known."""
 
+    def sign(self) -> None:
+        """Note that this process is the runner. A fork that goes on in the background signs again."""
+
     def release(self) -> None: ...
 
 
 class Store(Protocol):
-    def lease(self, shown: Path, runner: str, resume: str, project: Path) -> Lease:
-        """Take the task. TaskBusy names the runner that has it."""
+    def lease(self, shown: Path, runner: str, resume: str, project: Path, boot: str = "") -> Lease:
+        """Take the task. TaskBusy names the runner that has it. `boot` names this boot of the machine."""
 
     def replay(self) -> list[Record]:
         """Every record, oldest first. Called once, before the first append."""

@@ -9,11 +9,12 @@ import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from marathon.core.courses.workflow import Usable, Workflow, WorkflowInvalid, parse_workflow, validate
+from marathon.core.courses.workflow import Phase, Usable, Workflow, WorkflowInvalid, parse_workflow, validate
 from marathon.store.files import read_regular
 from marathon.store.places import config_folder
 
 BUILT_IN = Path(__file__).parent.parent / "workflows"
+SHARED = "_shared"
 MAX_BYTES = 1024 * 1024
 
 
@@ -42,10 +43,20 @@ def load_workflows(project: Path) -> Library:
             refused.pop(key, None)
             try:
                 found[key] = parse_workflow(key, _read(file, folder))
+                if source == "project":
+                    _refuse_programs(found.pop(key), found)
             except WorkflowInvalid as error:
                 refused[key] = f"{file}: {error}"
     good, bad = validate(found, refused)
     return Library(Usable(good, bad), bad, sources, without_project)
+
+
+def _refuse_programs(workflow: Workflow, found: dict[str, Workflow]) -> None:
+    """A project's file never names a program to run."""
+    for phase in workflow.phases:
+        if isinstance(phase, Phase) and phase.agent == "command":
+            raise WorkflowInvalid(f"phase {phase.id}: a project may not choose the agent 'command', which is a program")
+    found[workflow.key] = workflow
 
 
 def workflows_mark(project: Path) -> object:
@@ -78,6 +89,11 @@ def _read(file: Path, folder: Path) -> dict[str, Any]:
 
 
 def _brief(name: str, folder: Path) -> str:
+    """Of the workflow's own folder, or of the folder _shared beside it (`_shared/review.md`)."""
+    if name.startswith(f"{SHARED}/"):
+        folder, name = folder.parent / SHARED, name.removeprefix(f"{SHARED}/")
+        if not _lies_in(folder, folder.parent):
+            raise WorkflowInvalid(f"{SHARED} is a link out of the workflows folder")
     if "\0" in name or not _lies_in(folder / name, folder):
         raise WorkflowInvalid(f"brief_file {name!r} lies outside of the workflow's folder")
     try:

@@ -18,6 +18,7 @@ from marathon.core.events import (
     Output,
     SessionBegan,
     Text,
+    Ticked,
     ToolCalled,
     ToolEnded,
     Used,
@@ -29,6 +30,7 @@ from marathon.core.text import one_line
 from marathon.store.files import PRIVATE_DIR, PRIVATE_FILE, disk_errors, read_regular, write_all
 
 _LONGEST_JOINED = 16 * 1024  # characters of text that wait to be written
+_LONGEST_HELD = 0.1  # seconds that text waits, for someone who follows the log
 _AT_ONCE = 4 * 1024 * 1024  # bytes that a reader holds at most
 _OF_THE_AGENT = Output | Text | ToolCalled | ToolEnded
 _APPEND = os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -45,17 +47,23 @@ class EventLog:
         self._path = ""
         self._fd = -1
         self._text = Text("")  # pieces that are not written yet, because a line per word would be hard to read
+        self._since = 0.0  # when the first of them came
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, Text):
             if event.thinking != self._text.thinking or len(self._text.text) > _LONGEST_JOINED:
                 self._write_text()
+            if not self._text.text:
+                self._since = time.monotonic()
             self._text = Text(self._text.text + event.text, event.thinking)
+        if not isinstance(event, Logged | Ticked):
+            return  # only for the screen
+        if isinstance(event, Text | Ticked) and time.monotonic() < self._since + _LONGEST_HELD:
             return
         self._write_text()
         if isinstance(event, SessionBegan) and event.log:
             self._create(event.log)
-        if isinstance(event, Logged):
+        if isinstance(event, Logged) and not isinstance(event, Text):
             self._write(event)
 
     def resume(self, path: str) -> None:
@@ -124,6 +132,82 @@ def follow(path: Path | str, offset: int = 0, *, more: Callable[[], bool] = lamb
         if after == offset and not more():
             return
         offset = after
+
+
+class TaskLogs:
+    """The logs of a task, followed from one session to the next, across its runs."""
+
+    def __init__(self, runs: Path) -> None:
+        self._runs = runs
+        self._at = (self._sessions() or [(1, 0)])[-1]
+        self._offset = self._skipped = 0
+
+    @property
+    def path(self) -> str:
+        """The log that is read now, which may not exist yet."""
+        return self._path(*self._at)
+
+    def from_start(self) -> None:
+        """Begin with the first log of the current run that is still there."""
+        self._at = next((at for at in self._sessions() if at[0] == self._at[0]), self._at)
+
+    def from_recent(self, most: int, little: int) -> list[Logged]:
+        """Begin near the end. Where the last log is `little` yet, the one before is shown too.
+
+        Returns what began the log, where that lies further back.
+        """
+        if _size(self.path) < little:
+            self._at = (self._sessions() or [self._at])[-2:][0]
+        size = _size(self.path)
+        if size <= most:
+            return []
+        first = decode((read_regular(self.path, 4096) or b"").partition(b"\n")[0])
+        end = read_regular(self.path, most, size - most) or b""
+        self._offset = self._skipped = size - most + end.find(b"\n") + 1
+        return [first] if first else []
+
+    def skipped_usage(self) -> list[Logged]:
+        """What was used in the part of the log before the recent one. This takes longer than to show the rest."""
+        if not self._skipped:
+            return []
+        size, found = 0, []
+        with disk_errors("read", self.path), open(self.path, "rb") as file:
+            for line in file:
+                size += len(line)
+                if size > self._skipped:
+                    break
+                if b'"usage"' in line[:60] and (event := decode(line)):
+                    found.append(event)
+        return found
+
+    def new(self) -> list[Logged]:
+        """The events since the last call. A long log comes in several parts."""
+        events, after = read_events(self.path, self._offset)
+        if after == self._offset and (later := self._next()):
+            events, after = read_events(self.path, self._offset)  # the last it got before the next one was begun
+            if after == self._offset:
+                self._at, self._offset = later, 0
+                return self.new()
+        self._offset = after
+        return events
+
+    def _next(self) -> tuple[int, int] | None:
+        run, iteration = self._at
+        if not os.path.exists(self.path):
+            return next(iter(self._sessions()), None)
+        return next((at for at in ((run, iteration + 1), (run + 1, 1)) if os.path.exists(self._path(*at))), None)
+
+    def _path(self, run: int, iteration: int) -> str:
+        return str(self._runs / f"{run:03d}" / "events" / f"{iteration:03d}.jsonl")
+
+    def _sessions(self) -> list[tuple[int, int]]:
+        """Every log that is there, by its run and its number."""
+        found = (path.relative_to(self._runs).parts for path in self._runs.glob("*/events/*.jsonl"))
+        return sorted((int(run), int(name[:-6])) for run, _, name in found if run.isdigit() and name[:-6].isdigit())
+
+
+def _size(path: str) -> int:
+    return os.path.getsize(path) if os.path.isfile(path) else 0
 
 
 def has_output(path: Path | str) -> bool:

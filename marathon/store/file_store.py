@@ -39,6 +39,10 @@ class TwoLocks:
         """From the anchor: an agent may have written any name into the task's own lock."""
         return self._at_anchor.previous_runner
 
+    def sign(self) -> None:
+        self.in_task.sign(background=True)
+        self._at_anchor.sign(background=True)
+
     def release(self) -> None:
         self.in_task.release()
         self._at_anchor.release()
@@ -62,13 +66,13 @@ class FileStore:
         self._news: list[str] = []
         self._renew_lock: Callable[[], None] | None = None
 
-    def lease(self, shown: Path, runner: str, resume: str, project: Path) -> TwoLocks:
+    def lease(self, shown: Path, runner: str, resume: str, project: Path, boot: str = "") -> TwoLocks:
         self._anchor.prepare()
         note = read_regular(self._anchor.lock_path) or b""
-        at_anchor = TaskLock(self._anchor.lock_path, shown, runner, resume, project)
+        at_anchor = TaskLock(self._anchor.lock_path, shown, runner, resume, project, boot)
         try:
             self._task.prepare()
-            in_task = TaskLock(self._task.lock_path, shown, runner, resume, project)
+            in_task = TaskLock(self._task.lock_path, shown, runner, resume, project, boot)
         except Held as held:
             self._anchor.lock_path.write_bytes(note)  # so that the next start still knows who had the task
             at_anchor.release()
@@ -85,7 +89,7 @@ class FileStore:
                 return
             _keep_aside(self._task.lock_path, f"changed-{self._clock():{_STAMP}}")
             locks.in_task.release()
-            locks.in_task = TaskLock(self._task.lock_path, shown, runner, resume, project)
+            locks.in_task = TaskLock(self._task.lock_path, shown, runner, resume, project, boot)
 
         self._renew_lock = renew
         return locks

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import secrets
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +19,7 @@ from pydantic_core import from_json
 from marathon.core.text import size
 from marathon.core.validation import read
 from marathon.errors import WrongUsage
-from marathon.store.files import make_private_directory, read_regular, refuse_link, write_atomic
+from marathon.store.files import make_private_directory, opened, read_regular, refuse_link, write_atomic
 
 MAX_BYTES = 8_000_000
 Kind = Literal["steer", "feedback", "verdict", "stop", "cancel"]
@@ -53,6 +56,15 @@ class Inbox:
             raise WrongUsage(f"The message has {size(len(data))}. At most {size(MAX_BYTES)} can be sent.")
         write_atomic(self.folder / message.id, data)
         return message.id
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """For who looks before putting: one at a time."""
+        refuse_link(self.folder)
+        make_private_directory(self.folder)
+        with opened(self.folder, os.O_RDONLY) as folder:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
 
     def messages(self) -> list[Message]:
         """All messages, the oldest first. Files that are not messages are left alone."""

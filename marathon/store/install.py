@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Callable, Iterable
@@ -26,6 +27,23 @@ def copy_all(files: Iterable[tuple[Path, Path]], now: datetime) -> list[str]:
                 os.rename(target, kept)
         write_atomic(target, data, mode=SHARED_FILE)
         done.append(_line(target, kept))
+    return done
+
+
+def remove_all(files: Iterable[tuple[Path, Path]]) -> list[str]:
+    """Remove each target that is still as its source, and its folder if that is empty then. Returns a line for each."""
+    done = []
+    for source, target in files:
+        with disk_errors("remove", target):
+            if not target.is_file():
+                continue
+            if target.read_bytes() != source.read_bytes():
+                done.append(f"Kept {target}, because you changed it")
+                continue
+            target.unlink()
+            done.append(f"Removed {target}")
+        with contextlib.suppress(OSError):
+            target.parent.rmdir()
     return done
 
 

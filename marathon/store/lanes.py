@@ -43,7 +43,7 @@ FOLDER = ".multiloop"
 _STATE, _ROWS, _LESSONS = "state.json", "results.jsonl", "lessons.md"
 _PATIENCE = 10.0
 _TO_REGISTRY = {"running": "active", "stopped": "completed"}  # the other words are the same in both
-_FROM_REGISTRY = {"active": "running", "completed": "stopped"}
+_FROM_REGISTRY: dict[str, Any] = {"active": "running", "completed": "stopped"}
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Lanes:
         if changed and not why:
             words = ", ".join(changed)
             notices.append(f"{folder / _STATE} says something else than row 0 about: {words}. Row 0 counts.")
-        unsaved = tuple(row for row in rows if row.iteration > snapshot.iteration)
+        unsaved = tuple(row for row in rows if row.iteration > snapshot.iteration or snapshot.baseline is None)
         return Lane(state, tuple(rows), tuple(notices), unsaved)
 
     def lessons(self, run: Run) -> list[str]:
@@ -227,7 +227,8 @@ class Lanes:
             return Run(lane, tag, "archived"), str(_facts(folder / _STATE).get("startedAt", ""))
         snapshot, _ = self._snapshot(folder, lane, tag)
         if snapshot is None:
-            return Run(lane, tag, self._status_in_registry(lane, tag)), ""
+            said = self._registry().get((lane, tag), {}).get("status")
+            return Run(lane, tag, _FROM_REGISTRY.get(str(said), "paused")), ""
         return Run(lane, tag, snapshot.status), snapshot.started_at
 
     def _snapshot(self, folder: Path, lane: str, tag: str) -> tuple[LaneState | None, str]:
@@ -260,10 +261,6 @@ class Lanes:
         loops = _facts(self.root / "registry.json").get("loops", [])
         entries = [each for each in loops if isinstance(each, dict)] if isinstance(loops, list) else []
         return {(str(each.get("lane")), str(each.get("runTag"))): each for each in entries}
-
-    def _status_in_registry(self, lane: str, tag: str) -> Any:
-        said = str(self._registry().get((lane, tag), {}).get("status"))
-        return _FROM_REGISTRY.get(said, "paused")
 
     def _write_registry(self) -> None:
         before = self._registry()
@@ -344,12 +341,12 @@ def _is_json(line: bytes) -> bool:
 
 def _append_row(path: Path, row: Row) -> None:
     """Add a row. What a crash left of the one before is kept in a file of its own."""
-    rows, torn = _rows_in(path)
     data = read_regular(path) or b""
-    if torn:
-        append_durable(path.with_name(f"{path.name}.torn"), torn + b"\n", mode=PRIVATE_FILE)
-        write_atomic(path, data[: data.rindex(torn)])
-    elif rows and not data.endswith(b"\n"):
+    last = data.rstrip().rpartition(b"\n")[2]
+    if last and not _is_json(last):
+        append_durable(path.with_name(f"{path.name}.torn"), last + b"\n", mode=PRIVATE_FILE)
+        write_atomic(path, data[: data.rindex(last)])
+    elif last and not data.endswith(b"\n"):
         append_durable(path, b"\n", mode=PRIVATE_FILE)
     append_durable(path, row.to_line(), mode=PRIVATE_FILE)
 

@@ -8,13 +8,10 @@ import json
 import os
 import socket
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from pydantic_core import from_json
-
 from marathon.core.text import duration, one_line
-from marathon.core.validation import read
 from marathon.errors import TaskBusy, TaskInvalid
 from marathon.store.files import PRIVATE_FILE, disk_errors, opened, write_all
 from marathon.store.seal import is_sealed, seal
@@ -33,12 +30,16 @@ class Holder:
     resume: str = ""
     cwd: str = ""
     task: str = ""
+    boot: str = ""  # of the machine, so that a runner that ended with it is known
+    background: bool = False
+    born: float = 0  # when this process began, so that its pid is not taken for another process
 
     def __str__(self) -> str:
         if not self.pid:
             return "its note was changed, so its pid is not known"
         age = duration(min(max(0.0, time.time() - self.since), 1e9))
-        return f"pid {self.pid} on {one_line(self.host, 60)}, for {age}"
+        where = ", in the background" if self.background else ""
+        return f"pid {self.pid} on {one_line(self.host, 60)}, for {age}{where}"
 
 
 class Held(TaskBusy):
@@ -54,7 +55,9 @@ class Held(TaskBusy):
 class TaskLock:
     """Held from construction until release() or the end of every process that inherited its fd."""
 
-    def __init__(self, path: Path, task: Path, runner: str, resume: str = "", project: Path = Path()) -> None:
+    def __init__(
+        self, path: Path, task: Path, runner: str, resume: str = "", project: Path = Path(), boot: str = ""
+    ) -> None:
         with disk_errors("open", path):
             self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, PRIVATE_FILE)
         try:
@@ -68,10 +71,19 @@ class TaskLock:
             raise TaskInvalid(f"{path}: this file system has no locks ({error.strerror}). {advice}") from error
         self.before = _note(self.fd, path)
         folder = str(path.resolve().parents[1])
-        us = asdict(Holder(os.getpid(), socket.gethostname(), runner, time.time(), resume, str(project), folder))
-        note = json.dumps({**us, "seal": seal(path, us)}).encode()
-        with disk_errors("write", path):
+        self._us = Holder(0, socket.gethostname(), runner, time.time(), resume, str(project), folder, boot)
+        self._path = path
+        self.sign()
+
+    def sign(self, *, background: bool = False) -> None:
+        """Note that this process has the lock. A fork that goes on with the lock signs again."""
+        import psutil
+
+        us = asdict(replace(self._us, pid=os.getpid(), born=psutil.Process().create_time(), background=background))
+        note = json.dumps({**us, "seal": seal(self._path, us)}).encode()
+        with disk_errors("write", self._path):
             # One write covers all of the old note, so a runner that is killed here leaves a note that can be read.
+            os.lseek(self.fd, 0, os.SEEK_SET)
             write_all(self.fd, note.ljust(os.fstat(self.fd).st_size))
             os.ftruncate(self.fd, len(note))
 
@@ -121,8 +133,8 @@ def last_holder(path: Path) -> Holder | None:
 def _note(fd: int, path: Path) -> Holder | None:
     """Only what a runner of this task wrote. An agent can write this file, and a human may be told to type it."""
     try:
-        facts = from_json(os.pread(fd, 1 << 20, 0), allow_inf_nan=False)
+        facts = json.loads(os.pread(fd, 1 << 20, 0))
         mark = facts.pop("seal", "")
-        return read(Holder, facts) if is_sealed(path, facts, mark) else None
-    except (ValueError, OSError, AttributeError, TypeError):
+        return Holder(**facts) if is_sealed(path, facts, mark) else None
+    except (ValueError, OSError, AttributeError, TypeError, RecursionError):
         return None

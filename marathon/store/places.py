@@ -31,9 +31,19 @@ def index_folder() -> Path:
     return platformdirs.user_state_path(_NAME) / "index"
 
 
+def background_folder() -> Path:
+    """Which tasks run in the background: ~/.local/state/pi-marathon/background, or as XDG_STATE_HOME says."""
+    return platformdirs.user_state_path(_NAME) / "background"
+
+
 def anchors_folder() -> Path:
     """A copy of each task's journal: ~/.local/state/pi-marathon/tasks, or as XDG_STATE_HOME says."""
     return platformdirs.user_state_path(_NAME) / "tasks"
+
+
+def worktrees_folder() -> Path:
+    """The worktrees of tasks: ~/.local/state/pi-marathon/worktrees, or as XDG_STATE_HOME says."""
+    return platformdirs.user_state_path(_NAME) / "worktrees"
 
 
 def measuring_lock() -> Path:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from marathon.store.files import (
     LARGEST_DOCUMENT,
@@ -21,6 +22,9 @@ from marathon.store.files import (
     write_atomic,
 )
 from marathon.store.seal import is_sealed, seal
+
+if TYPE_CHECKING:
+    from marathon.core.rounds import Round
 
 
 class Runs:
@@ -81,25 +85,46 @@ class Runs:
             make_private_directory(self.folder(run))
             write_atomic(self.folder(run) / "summary.md", text.encode("utf-8", "replace"), durable=False)
 
-    def write_summary(self, facts: dict[str, Any]) -> None:
-        """What `status` and `list` tell of a task at rest. The journal's size says for which journal this is true."""
+    def write_summary(self, facts: dict[str, Any], by: str = "") -> None:
+        """What `status` and `list` tell of a task at rest. The journal's size says for which journal this is true.
+
+        `by` is the runner, if it came to an end of its own.
+        """
         refuse_link(self._own)
-        facts = json.loads(json.dumps({**facts, "journal": self._journal_size()}))  # as a reader will find it
+        facts = json.loads(json.dumps({**facts, "journal": self.journal_size(), "by": by}))  # as a reader will find it
         facts["seal"] = seal(self._own, facts)
         write_atomic(self._own / "summary.json", json.dumps(facts).encode(), durable=False)
 
     def summary(self) -> dict[str, Any] | None:
         """The summary, unless the journal has grown since, a message has come, or someone else wrote it."""
+        facts = self._sealed_summary()
+        facts.pop("by", "")
+        return facts if self.unchanged_since(facts.pop("journal", None)) else None
+
+    def unchanged_since(self, journal_size: object) -> bool:
+        """Whether the journal is still so long, and no message has come."""
+        own = str(self._own)
+        try:
+            if os.stat(f"{own}/journal.jsonl").st_size != journal_size:
+                return False
+            return not os.listdir(f"{own}/inbox")
+        except FileNotFoundError as missing:
+            return bool(missing.filename == f"{own}/inbox")
+        except OSError:
+            return False
+
+    def left_by(self) -> str:
+        """The runner that came to an end of its own last. Empty if that is not known."""
+        return str(self._sealed_summary().get("by", ""))
+
+    def _sealed_summary(self) -> dict[str, Any]:
         try:
             facts: dict[str, Any] = json.loads(read_regular(self._own / "summary.json", LARGEST_DOCUMENT) or b"")
-            ours = is_sealed(self._own, facts, facts.pop("seal"))
-            current = facts.pop("journal") == self._journal_size() and ours
+            return facts if is_sealed(self._own, facts, facts.pop("seal")) else {}
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            return None
-        inbox = self._own / "inbox"
-        return facts if current and not (inbox.is_dir() and any(inbox.iterdir())) else None
+            return {}
 
-    def _journal_size(self) -> int:
+    def journal_size(self) -> int:
         return (self._own / "journal.jsonl").stat().st_size
 
     def save_round(self, run: int, phase: str, number: int, output: Path) -> None:
@@ -127,11 +152,10 @@ class Runs:
         more = f"-{nth}" if nth > 1 else ""
         return self.folder(run) / "rounds" / f"{stem}-{number}.human{more}.md"
 
-    def reviewed(self, run: int, phase: str, output: str, number: int) -> Path | None:
-        """What the human saw last in a round: the human's own version, if there is one, else the agent's."""
-        before = self.round_path(run, phase, number)
-        kept = [self.human_round_path(run, Path(output).stem, number, nth) for nth in range(1, 10)]
-        return next((path for path in (*reversed(kept), before) if path.is_file()), None)
+    def round_file(self, each: Round) -> Path | None:
+        """The copy of a round. None if it was not kept."""
+        path = self._own.parent / each.kept if each.kept else self.round_path(each.run, each.phase, each.number)
+        return path if path.is_file() and not path.is_symlink() else None
 
     # The documents as they were when a gate opened. Only those of the last gate are kept.
 

@@ -179,10 +179,14 @@ class Task:
         """The names in the task directory, without STATE.json and what the runner keeps there."""
         return {name for name in os.listdir(self.folder) if name not in (OWN, STATE) and not name.startswith(_OURS)}
 
-    def plan_steps(self) -> tuple[int, int] | None:
-        """How many boxes of the plan are ticked, and how many there are."""
-        text = self._text(PLAN)
+    def steps(self, checklist: str | None) -> tuple[int, int] | None:
+        """How many boxes of a checklist, usually the plan, are ticked, and how many there are."""
+        text = self._text(checklist or PLAN)
         return boxes(text) if text else None
+
+    def working_memory(self, checklist: str | None) -> str:
+        """The text of a phase's checklist. Empty if there is none."""
+        return (self._text(checklist) or "") if checklist else ""
 
     def reflection(self) -> str:
         """The human's own words for looking back. Empty if there are none."""
