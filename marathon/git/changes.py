@@ -23,11 +23,11 @@ _CLOCK_GRAIN = 0.02  # file times come from a coarser clock than ours
 _MOST_LOOKED_AT = 20_000
 _MOST_FILES = 200
 _LARGEST_FILE = 1024 * 1024
-_SKIPPED = {
+SKIPPED = {
     *(".git", ".hg", ".marathon", "node_modules", ".venv"),
     *("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"),
 }
-_NOTES = ("/.pi/marathon-states/", "/.pi/agent/sessions/")  # ours and pi's: the project may be a home folder
+NOTES = ("/.pi/marathon-states/", "/.pi/agent/sessions/")  # ours and pi's: the project may be a home folder
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,15 @@ def changes_since(project: Path, moment: float, task: Path, artifacts: Iterable[
     uncompared = any(digests.get(path) is None for path in paths)
     files = [(_shown(path, project), digest) for path, digest in digests.items() if digest]
     return Changes(moved or uncompared, tuple(files))
+
+
+def git_folders(project: Path) -> list[Path]:
+    """Where git keeps this project's index, and its objects if they lie elsewhere. Nothing if it is no repository."""
+    try:
+        said = _git(project, "rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir")
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return list(dict.fromkeys(map(Path, os.fsdecode(said).splitlines())))
 
 
 def _in_repository(project: Path, since: float, task: Path) -> tuple[bool, list[str]] | None:
@@ -89,7 +98,7 @@ def _in_folder(project: Path, since: float, task: Path) -> tuple[bool, list[str]
         folders[:] = [
             name
             for name in folders
-            if name not in _SKIPPED and (path := f"{folder}/{name}") != str(task) and not _is_note(path, str(project))
+            if name not in SKIPPED and (path := f"{folder}/{name}") != str(task) and not _is_note(path, str(project))
         ]
         looked += len(folders) + len(names)
         if looked > _MOST_LOOKED_AT:
@@ -101,7 +110,7 @@ def _in_folder(project: Path, since: float, task: Path) -> tuple[bool, list[str]
 
 def _is_note(path: str, top: str) -> bool:
     below = path.removeprefix(top) + "/"
-    return any(notes in below for notes in _NOTES)
+    return any(notes in below for notes in NOTES)
 
 
 def _mtime(path: str) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from marathon.git.lanes import GitFailed, git
+from marathon.git.worktree import GitFailed, git
 
 Entries = dict[str, tuple[str, str]]  # a path, and the mode and the object that it has
 

@@ -7,25 +7,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from marathon.core.text import one_line
 from marathon.errors import MarathonError, WrongUsage
+from marathon.git.worktree import GitFailed, add_worktree, git, remove_worktree, top_of
 
-_PATIENCE = 120.0
-# Whatever the repository's configuration says, no hook runs and no watcher is started.
-_QUIET = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0")
-_LOCKS, _REBASES = ("index.lock", "HEAD.lock"), ("rebase-merge", "rebase-apply")
+_FILES = ("index", "index.lock", "HEAD", "HEAD.lock", "rebase-merge", "rebase-apply")
+_IN_FULL = ("--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--ignore-submodules=none", "--no-renames")
 _NAME, _EMAIL = "pi-marathon", "pi-marathon@localhost"
-
-
-class GitFailed(MarathonError):
-    """git could not do what a loop needs."""
 
 
 class NotRestored(MarathonError):
@@ -48,14 +42,10 @@ class LaneTree:
         self.branch = branch
         self._trees: dict[str, str] = {}  # of commits, which never change
 
-    def snapshot(self) -> Snapshot:
-        return Snapshot(self._git("rev-parse", "HEAD^{commit}"), self.tree())
-
     def tree(self) -> str:
         """The hash of the files as they lie here, tracked or not, without those that are ignored."""
-        with tempfile.TemporaryDirectory(prefix="pi-marathon-") as made:
-            index = {"GIT_INDEX_FILE": f"{made}/index"}
-            with contextlib.suppress(GitFailed):  # an index to start from makes it quick; none is not wrong
+        with _index() as index:
+            with contextlib.suppress(GitFailed):  # HEAD says what is tracked; without one, nothing is
                 self._git("read-tree", "HEAD", env=index)
             self._git("add", "-A", "--", ":/", env=index)
             return self._git("write-tree", env=index)
@@ -68,13 +58,24 @@ class LaneTree:
         commit = self._git("commit-tree", tree, "-p", before.commit, env=self._identity(), stdin=message)
         return Snapshot(commit, tree)
 
-    def restore(self, snapshot: Snapshot, *, ignored_too: bool = False) -> None:
-        """Put branch, index and files to a snapshot, and prove it by HEAD and the hash of the tree."""
-        self._point_at(snapshot.commit)
-        # Twice -f: an agent may have cloned a repository into the tree. The .gitignore is the snapshot's again by now.
-        self._git("clean", "-ffdq", *(["-x"] if ignored_too else []), "--", ":/")
-        if (found := self.snapshot()) != snapshot:
-            raise NotRestored(f"{self.folder} could not be put back: it is at {found}, not at {snapshot}.")
+    def restore(self, snapshot: Snapshot) -> None:
+        """Put branch, index and files to a snapshot, and prove it by HEAD and the hash of every file."""
+        for _ in range(2):
+            self._point_at(snapshot.commit)
+            # Twice -f: an agent may have cloned a repository into the tree. The .gitignore is the snapshot's by now.
+            self._git("clean", "-ffdq", "--", ":/")
+            if not (wrong := self._differences(snapshot)):
+                return
+            self._paths["index"].unlink(missing_ok=True)  # an agent may have told it which files to pass over
+        raise NotRestored(f"{self.folder} could not be put back to {snapshot.commit}. git says: {wrong}.")
+
+    def _differences(self, snapshot: Snapshot) -> str:
+        """What git says about HEAD and every file, where that is not the snapshot."""
+        with _index() as index:
+            self._git("read-tree", snapshot.tree, env=index)
+            lines = self._git("status", *_IN_FULL, env=index).split("\0")
+        found = [one_line(line, 100) for line in lines if line and not line.startswith("# ")]
+        return ", ".join(found[:5]) if f"# branch.oid {snapshot.commit}" in lines else "HEAD is elsewhere"
 
     def put(self, tree: str) -> None:
         """Lay a tree out to be measured, while the branch stays. What a measurement left behind goes."""
@@ -88,41 +89,38 @@ class LaneTree:
             self._trees[commit] = self._git("rev-parse", f"{commit}^{{tree}}")
         return Snapshot(commit, self._trees[commit])
 
-    def changes(self, before: Snapshot, after: str) -> str:
-        """The diff of an iteration, between two trees."""
-        return self._git("diff", "--no-ext-diff", "--no-textconv", "--no-color", before.tree, after)
-
     def summary(self, before: str, after: str) -> str:
         """Such as: 2 files changed, 10 insertions(+), 3 deletions(-). Empty for two trees that are the same."""
-        return self._git("diff", "--shortstat", "--no-ext-diff", "--no-textconv", before, after).strip()
+        return _compared(self.folder, before, after)[-1].strip()
 
-    def nested(self, tree: str) -> set[str]:
-        """Repositories inside the tree. Git keeps only a name of each, so their contents could not be kept."""
-        lines = self._git("ls-tree", "-r", "-z", tree).split("\0")
-        return {line.partition("\t")[2] for line in lines if line.startswith("160000 ")}
+    def nested(self, before: str, after: str) -> list[str]:
+        """New repositories inside a tree (mode 160000). Git keeps only their names, so their contents would be lost."""
+        said = _compared(self.folder, before, after)
+        return [said[at + 1] for at, line in enumerate(said) if line[:1] == ":" and line[8:14] == "160000" != line[1:7]]
 
     def remove(self) -> None:
         """Take the worktree away. Its branch with the kept commits stays."""
-        top = self._git("rev-parse", "--show-toplevel")
-        self._git("worktree", "remove", "--force", "--force", top, folder=main_of(self.folder))
+        remove_worktree(self.folder)
 
     def _point_at(self, commit: str) -> None:
         """The lane's branch, checked out, at this commit, whatever an agent left: another branch, a merge, a lock."""
         self._unlock()
-        if any(path.exists() for path in self._paths[len(_LOCKS) :]):
+        if any(self._paths[name].exists() for name in ("rebase-merge", "rebase-apply")):
             self._git("rebase", "--quit")
-        self._git("symbolic-ref", "HEAD", f"refs/heads/{self.branch}")
+        head, branch = self._paths["HEAD"], f"refs/heads/{self.branch}"
+        if not head.is_file() or head.read_bytes() != os.fsencode(f"ref: {branch}\n"):
+            self._git("symbolic-ref", "HEAD", branch)
         self._git("reset", "--hard", "-q", commit)
 
     def _unlock(self) -> None:
-        for lock in self._paths[: len(_LOCKS)]:
-            lock.unlink(missing_ok=True)  # no agent lives, so its owner is gone
+        for lock in ("index.lock", "HEAD.lock"):
+            self._paths[lock].unlink(missing_ok=True)  # no agent lives, so its owner is gone
 
     @cached_property
-    def _paths(self) -> list[Path]:
-        """Where git keeps its locks and an unfinished rebase of this worktree."""
-        names = [part for name in (*_LOCKS, *_REBASES) for part in ("--git-path", name)]
-        return [Path(self.folder, path) for path in self._git("rev-parse", *names).splitlines()]
+    def _paths(self) -> dict[str, Path]:
+        """Where git keeps files of this worktree."""
+        said = self._git("rev-parse", *(part for name in _FILES for part in ("--git-path", name)))
+        return {name: Path(self.folder, path) for name, path in zip(_FILES, said.splitlines(), strict=True)}
 
     def _identity(self) -> dict[str, str]:
         """The user's, else ours: a commit must not fail because no one told git a name."""
@@ -132,42 +130,30 @@ class LaneTree:
             return {f"GIT_{role}_{what}": value for role in ("AUTHOR", "COMMITTER") for what, value in _OURS}
         return {}
 
-    def _git(
-        self, *args: str, env: dict[str, str] | None = None, stdin: str | None = None, folder: Path | None = None
-    ) -> str:
-        return git(folder or self.folder, *args, env=env, stdin=stdin)
+    def _git(self, *args: str, env: dict[str, str] | None = None, stdin: str | None = None) -> str:
+        return git(self.folder, *args, env=env, stdin=stdin)
 
 
 _OURS = (("NAME", _NAME), ("EMAIL", _EMAIL))
 
 
-def add_worktree(project: Path, folder: Path, branch: str) -> LaneTree:
-    """The lane's worktree, made if it is not there. What is not committed in the project stays where it is.
-
-    The lane works in the same folder below the top as the project does.
-    """
-    top, head = top_of(project), head_of(project)
-    if not (folder / ".git").exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        git(top, "worktree", "prune")
-        known = git(top, "branch", "--list", branch)
-        new = () if known else ("-b", branch)
-        git(top, "worktree", "add", "-q", "--no-track", *new, str(folder), branch if known else head)
-    below = folder / project.resolve().relative_to(top)
-    return LaneTree(below if below.is_dir() else folder, branch)
+@contextlib.contextmanager
+def _index() -> Iterator[dict[str, str]]:
+    """An index of our own for as long as the `with` lasts. It begins empty."""
+    with tempfile.TemporaryDirectory(prefix="pi-marathon-") as made:
+        yield {"GIT_INDEX_FILE": f"{made}/index"}
 
 
-def holds_work(project: Path, branch: str) -> bool:
-    """Whether a branch has commits that the project's last commit does not have."""
-    top = top_of(project)
-    return bool(git(top, "branch", "--list", branch) and git(top, "rev-list", "-1", f"HEAD..refs/heads/{branch}"))
+@lru_cache(maxsize=1)  # trees never change
+def _compared(folder: Path, before: str, after: str) -> list[str]:
+    """How two trees differ: modes and a name for each file, and the summary at the end."""
+    shown = ("--raw", "-z", "--shortstat", "--no-ext-diff", "--no-textconv")
+    return git(folder, "diff", *shown, before, after).split("\0")
 
 
-def head_of(project: Path) -> str:
-    try:
-        return git(project, "rev-parse", "--verify", "HEAD^{commit}")
-    except GitFailed as error:
-        raise WrongUsage(f"{project} has no commit yet. Type: git add -A && git commit -m start") from error
+def lane_tree(project: Path, folder: Path, branch: str) -> LaneTree:
+    """The lane's worktree, made if it is not there."""
+    return LaneTree(add_worktree(project, folder, branch), branch)
 
 
 def in_place(project: Path, *, begun: bool = False) -> LaneTree:
@@ -190,44 +176,3 @@ def diff_of(project: Path, commit: str) -> str:
         return git(project, "show", "--format=", "--no-ext-diff", "--no-textconv", "--no-color", commit, "--")
     except GitFailed as error:
         return str(error)
-
-
-def top_of(project: Path) -> Path:
-    try:
-        return Path(git(project, "rev-parse", "--show-toplevel"))
-    except GitFailed as error:
-        advice = "Make it one (git init, then a commit), or use a loop that the agent measures."
-        raise WrongUsage(f"{project} is not in a git repository. {advice}") from error
-
-
-def main_of(folder: Path) -> Path:
-    """The main worktree of the repository that a worktree belongs to."""
-    listed = git(folder, "worktree", "list", "--porcelain", "-z").split("\0")
-    return Path(listed[0].removeprefix("worktree "))
-
-
-def git(folder: Path, *args: str, env: dict[str, str] | None = None, stdin: str | None = None) -> str:
-    """What git says, without the last newline. The environment of a hook that started us does not count."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *_QUIET, *args],
-            input=os.fsencode(stdin or ""),
-            capture_output=True,
-            timeout=_PATIENCE,
-            check=False,
-            process_group=0,  # Ctrl+C is for the runner; it must not end git between two steps
-            env={**kept, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", **(env or {})},
-        )
-    except FileNotFoundError as error:
-        raise GitFailed("git is not installed, and measured loops keep and revert with it.") from error
-    except subprocess.TimeoutExpired as error:
-        raise GitFailed(f"git {_shown(args)} did not end within {_PATIENCE:.0f} seconds.") from error
-    if done.returncode:
-        said = one_line(done.stderr.decode("utf-8", "replace"), 300)
-        raise GitFailed(f"git {_shown(args)} failed in {folder}: {said}")
-    return os.fsdecode(done.stdout).removesuffix("\n")
-
-
-def _shown(args: Sequence[str]) -> str:
-    return one_line(" ".join(args), 120)

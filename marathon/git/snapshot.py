@@ -8,14 +8,19 @@ filter, no external diff, no file system monitor.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import re
 import shutil
 import subprocess
 import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+from marathon.core.text import counted
 from marathon.errors import DiskFailed
-from marathon.store.files import make_private_directory, read_regular, write_atomic
+from marathon.store.files import make_private_directory, opened, read_regular, write_atomic
 from marathon.store.task import STATE
 
 _DEADLINE = 10.0  # seconds for all git commands of one snapshot or one diff
@@ -37,7 +42,7 @@ class NoSnapshot(Exception):
 
 
 class Snapshots:
-    """The snapshots of one task. Only for the holder of the lock."""
+    """The snapshots of one task. The runner takes them; any process may compare."""
 
     def __init__(self, project: Path, own: Path) -> None:
         self._project = project
@@ -46,6 +51,9 @@ class Snapshots:
         self._git_dir = own / "code.git"
         self._last = self._git_dir / "last-gate"  # the id of its tree
         self._until = 0.0
+        self.problem = ""  # why there is none
+        self._top = self._theirs = project  # of the repository: the top folder, and its git directory
+        self._large: tuple[tuple[str, int, int], ...] = ()  # new files that are left out: name, size, time
 
     def exists(self) -> bool:
         return self._last.exists()
@@ -54,8 +62,10 @@ class Snapshots:
         """Remember the code as it is now. Without a repository, or where git takes too long, nothing is remembered."""
         with contextlib.suppress(OSError):
             self._last.unlink(missing_ok=True)  # if there is no new one, the old one is not called the last gate
-        with contextlib.suppress(NoSnapshot, DiskFailed):  # it is only for looking, so the marathon goes on without it
+        try:
             write_atomic(self._last, self._tree_now().encode(), durable=False)
+        except (NoSnapshot, DiskFailed) as error:  # it is only for looking, so the marathon goes on without it
+            self.problem = str(error)
 
     def changes(self, columns: int = 80) -> str:
         """Which files changed since the last snapshot, then the diff, as git says it. A sentence if that is unknown."""
@@ -71,11 +81,42 @@ class Snapshots:
         cut = "\n(cut here: the diff is very long)" if len(found) > _LONGEST_DIFF else ""
         return found[:_LONGEST_DIFF].decode("utf-8", "replace") + cut or "No file changed since the last gate."
 
-    def _tree_now(self) -> str:
-        self._until = time.monotonic() + _DEADLINE
-        top = self._prepare()
+    def summary(self, seconds: float) -> str:
+        """Such as 4 files +120 −8, without the task's own. Empty if nothing changed, or if git takes longer."""
+        try:
+            before = (read_regular(self._last) or b"").decode("ascii", "replace")
+            if not before:
+                return ""
+            now, folders = self._tree_now(seconds), (self._project, *self._project.parents)
+            top = next(folder for folder in folders if os.path.lexists(folder / ".git"))
+            ours = (f":(exclude,literal){os.path.relpath(self._own.parent, top)}",)
+            found = self._git("diff", "--shortstat", before, now, "--", *ours if self._own.is_relative_to(top) else ())
+        except (NoSnapshot, DiskFailed, OSError):
+            return ""
+        counts = dict.fromkeys(("file", "insertion", "deletion"), 0)
+        counts |= {unit: int(count) for count, unit in re.findall(r"(\d+) (file|insertion|deletion)", found.decode())}
+        return f"{counted(counts['file'], 'file')} +{counts['insertion']} −{counts['deletion']}" if found else ""
+
+    def _tree_now(self, seconds: float = _DEADLINE) -> str:
+        """One process at a time, because the page or another terminal may compare at the same gate."""
+        self._until = time.monotonic() + seconds
+        if not any(os.path.lexists(folder / ".git") for folder in (self._project, *self._project.parents)):
+            raise NoSnapshot(NO_REPOSITORY)
+        make_private_directory(self._own)
+        with self._locked(fcntl.LOCK_NB if seconds < 1 else 0):
+            return self._write_tree(self._prepare())
+
+    @contextlib.contextmanager
+    def _locked(self, how: int = 0) -> Iterator[None]:
+        with opened(self._own, os.O_RDONLY) as alone:
+            fcntl.flock(alone, fcntl.LOCK_EX | how)
+            yield
+
+    def _write_tree(self, top: Path) -> str:
         unknown = self._git("ls-files", "-z", "--others", "--exclude-standard", top=top).split(b"\0")
-        large = [os.fsdecode(name) for name in unknown if name and _size(top, name) > _LARGEST_FILE]
+        sizes = ((os.fsdecode(name), *_size(top, name)) for name in unknown if name)
+        self._large = tuple(each for each in sizes if each[1] > _LARGEST_FILE)
+        large = [name for name, *_ in self._large]
         ours = [os.path.relpath(path, top) for path in self._not_code if path.is_relative_to(top)]
         left_out = [f":(exclude,top,literal){name}" for name in (*ours, *large)]
         # One file that cannot be read does not spoil the rest, so its error does not count.
@@ -84,8 +125,6 @@ class Snapshots:
 
     def _prepare(self) -> Path:
         """Make our git directory ready, and return the top folder of the project's repository."""
-        if not any(os.path.lexists(folder / ".git") for folder in (self._project, *self._project.parents)):
-            raise NoSnapshot(NO_REPOSITORY)
         asked = ("--path-format=absolute", "--show-toplevel", "--git-dir", "--git-path", "objects")
         said = self._run(("-C", str(self._project), "rev-parse", *asked), {**os.environ, "LC_ALL": "C"})
         if len(lines := os.fsdecode(said).splitlines()) != 3:
@@ -101,12 +140,12 @@ class Snapshots:
             (self._git_dir / "index.lock").unlink(missing_ok=True)  # of a git that was killed
         except OSError as error:
             raise NoSnapshot(f"{self._git_dir} cannot be written: {error.strerror}.") from error
+        self._top, self._theirs = top, theirs
         return top
 
     def _create(self, theirs: Path) -> None:
         new = self._git_dir.with_name("code.git.new")
         shutil.rmtree(new, ignore_errors=True)
-        make_private_directory(self._own)
         self._run(("init", "--quiet", "--bare", "--template=", str(new)), _alone())
         mine = ("config", "--global", "--type=path", "core.excludesFile")  # the user's, not the repository's
         if ignored := os.fsdecode(self._run(mine, dict(os.environ), check=False)).strip():
@@ -115,22 +154,31 @@ class Snapshots:
             shutil.copy2(theirs / "index", new / "index", follow_symlinks=False)
         os.rename(new, self._git_dir)
 
-    def _git(self, *args: str, top: Path | None = None, check: bool = True) -> bytes:
-        env = {**_alone(), "GIT_DIR": str(self._git_dir)}
-        if top is None:
-            return self._run(args, env, check=check)
-        return self._run(("-C", str(top), *args), {**env, "GIT_WORK_TREE": str(top)}, check=check)
+    def _git(self, *args: str, top: Path | None = None, env: Mapping[str, str] | None = None, **how: Any) -> bytes:
+        env = {**_alone(), "GIT_DIR": str(self._git_dir), **(env or {})}
+        if top is not None:
+            args, env = ("-C", str(top), *args), {**env, "GIT_WORK_TREE": str(top)}
+        return self._run(args, env, **how)
 
-    def _run(self, args: tuple[str, ...], env: dict[str, str], *, check: bool = True) -> bytes:
+    def _run(
+        self,
+        args: tuple[str, ...],
+        env: Mapping[str, str],
+        check: bool = True,
+        stdin: bytes = b"",
+        private: bool = True,
+    ) -> bytes:
+        """`private` is for files that only we may read, otherwise the user's own umask counts."""
         try:
             done = subprocess.run(
                 ["git", *args],
-                stdin=subprocess.DEVNULL,
+                input=stdin,
                 capture_output=True,
                 timeout=max(0.1, self._until - time.monotonic()),
                 env=env,
                 check=check,
-                umask=0o077,
+                process_group=0,  # Ctrl+C is for the runner; it must not end git between two steps
+                umask=0o077 if private else -1,
             )
         except subprocess.TimeoutExpired as late:
             raise NoSnapshot(f"git took longer than {_DEADLINE:.0f} seconds.") from late
@@ -148,11 +196,12 @@ def _alone() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | _ALONE
 
 
-def _size(top: Path, name: bytes) -> int:
+def _size(top: Path, name: bytes) -> tuple[int, int]:
     try:
-        return os.lstat(os.path.join(os.fsencode(top), name)).st_size
+        facts = os.lstat(os.path.join(os.fsencode(top), name))
     except OSError:
-        return 0
+        return 0, 0
+    return facts.st_size, facts.st_mtime_ns
 
 
 def _bytes(path: Path) -> bytes:
