@@ -20,7 +20,7 @@ _INTERRUPT_GRACE = 1.5
 _GUARDIAN_LATE = 2.0  # after the grace: then it is not going to report
 _GUARDIAN_PATIENCE = 3.0  # more than it needs to end a tree once we have let go of it
 _STRAYS_PATIENCE = 2.0  # what is left then cannot be killed
-_REAP_EVERY = 0.001
+_REAP_EVERY = 0.0002
 _BY_SIGNAL: dict[int, Reason] = {signal.SIGTERM: "terminated", signal.SIGHUP: "hungup"}
 _OURS: tuple[Reason, ...] = ("exited", "timeout", "stopped")  # a signal to the runner outranks these
 
@@ -32,6 +32,7 @@ class Guarded:
         self.guardian, self.wire, self._mark, streams = fork_guardian(command)
         self.pipes = Pipes(streams, take)
         self.on_report: Callable[[list[str]], None] = lambda words: None  # what concerns the person at the terminal
+        self._process = tree.look(self.guardian)
         self.agent = 0
         self.status: int | None = None  # of the agent, once it has ended
         self.tools_swept: int | None = None
@@ -95,13 +96,13 @@ class Guarded:
 
     def look_at_the_clock(self) -> None:
         if since_boot() >= self._give_up_at:
-            os.kill(self.guardian, signal.SIGKILL)
+            self._signal(signal.SIGKILL)
         if self.may_be_stopped() and self._timeout is not None and self.elapsed() >= self._timeout:
             self.stop("timeout", self.grace)
 
     def wake(self) -> None:
         """An agent may stop its whole group, and the guardian with it; it is of no use asleep."""
-        os.kill(self.guardian, signal.SIGCONT)
+        self._signal(signal.SIGCONT)
 
     def finish(self) -> Exit:
         """It is over: take in the last of its output and say how it ended. StartFailed if it never began."""
@@ -125,12 +126,23 @@ class Guarded:
         self._reaped = True
         self.wire.close()
         deadline = time.monotonic() + _GUARDIAN_PATIENCE
-        while os.waitpid(self.guardian, os.WNOHANG)[0] == 0:
+        while not self._guardian_is_gone():
             if time.monotonic() > deadline:  # it was stopped
-                os.kill(self.guardian, signal.SIGKILL)
+                self._signal(signal.SIGKILL)
             time.sleep(_REAP_EVERY)
         if not self._is_gone:
             self._end_strays()
+
+    def _guardian_is_gone(self) -> bool:
+        try:
+            return os.waitpid(self.guardian, os.WNOHANG)[0] != 0
+        except ChildProcessError:  # a runner that went on in the background is not its parent
+            return self._process is None or not tree.is_alive(self._process)
+
+    def _signal(self, signum: int) -> None:
+        """Its number may be another process by now, unless we are its parent."""
+        if self._process is not None:
+            tree.send(self._process, signum)
 
     def _end_strays(self) -> None:
         ended: set[psutil.Process] = set()

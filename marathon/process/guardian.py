@@ -72,6 +72,8 @@ def fork_guardian(command: Command) -> tuple[int, Wire, str, dict[str, int]]:
     Closing our end of the wire makes the guardian end the tree, and itself.
     """
     mark = os.urandom(8).hex()
+    if linux.HERE:
+        linux.prctl()
     with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
         streams: dict[str, int] = {}
         stdio = [subprocess.DEVNULL if command.stdin is None else command.stdin]

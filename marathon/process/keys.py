@@ -19,6 +19,7 @@ from marathon.process.terminal import on_terminal, suspend_self
 if TYPE_CHECKING:
     from prompt_toolkit.key_binding.key_processor import KeyPress
 
+TYPING_GAP = 0.5  # seconds. Someone who types a sentence slowly presses a key every 0.3 or 0.4 seconds.
 _SEQUENCE_GAP = 0.05  # the bytes of one escape sequence come together; a lone Esc has nothing after it
 _PASTE_GAP = 0.5
 _GARBAGE = "\0"  # for bytes that are no UTF-8: no key
@@ -59,7 +60,7 @@ class Keys:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._restore()
+        self.restore()
 
     def read(self, timeout: float | None, signals: Signals) -> str | None:
         """ "enter", "alt+enter", "esc", "backspace", a printable character, "paste", "other"; None when time is over.
@@ -71,22 +72,23 @@ class Keys:
             patience = None if deadline is None else max(0.0, deadline - time.monotonic())
             ready, _, _ = select.select([self._fd, signals.fd], [], [], patience)
             if signals.fd in ready:
-                self._obey(signals)
+                self.obey(signals)
             elif self._fd in ready:
                 try:
                     return self._key()
                 except EOFError:
-                    self._obey(signals)  # a closed window is the end of input and, before that, a signal
+                    self.obey(signals)  # a closed window is the end of input and, before that, a signal
                     raise
             else:
                 return None
 
-    def _obey(self, signals: Signals) -> None:
+    def obey(self, signals: Signals) -> None:
+        """Step aside for a Ctrl+Z. Interrupted for a signal that asks us to end."""
         for signum in signals.take():
             if signum in ENDING:
                 raise Interrupted(signum)
             if signum == signal.SIGTSTP:
-                self._restore()
+                self.restore()
                 suspend_self(job=False)
                 self.again()
                 self._on_resume()
@@ -106,7 +108,8 @@ class Keys:
             with contextlib.suppress(OSError):
                 os.write(1, request)
 
-    def _restore(self) -> None:
+    def restore(self) -> None:
+        """Give the terminal back as it was."""
         self._ask_terminal(_TELL_NO_PASTES)
         try:
             termios.tcsetattr(self._fd, termios.TCSANOW, self._saved)

@@ -5,10 +5,12 @@ Elsewhere, and everywhere with MARATHON_PORTABLE=1, HERE is False, this module d
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 HERE = sys.platform == "linux" and not os.environ.get("MARATHON_PORTABLE")
 
@@ -19,13 +21,13 @@ _PR_SET_CHILD_SUBREAPER = 36
 def become_subreaper() -> None:
     """Orphaned descendants become our children instead of init's."""
     if HERE:
-        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        prctl()(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def die_with(parent: int) -> None:
     """The kernel kills this process when its parent dies. For a fresh fork of `parent`."""
     if HERE:
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        prctl()(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:  # it died before we could ask
             os._exit(1)
 
@@ -34,7 +36,11 @@ def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
-def _prctl(option: int, value: int) -> None:
+@functools.cache
+def prctl() -> Any:
+    """Asked for before a fork as well: to load it takes longer than all else in the start of a guardian."""
     import ctypes  # which `status` does without
 
-    ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), 0, 0, 0)
+    call = ctypes.CDLL(None).prctl
+    call.argtypes = (ctypes.c_int, *4 * (ctypes.c_ulong,))
+    return call

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from types import FrameType
@@ -67,6 +69,15 @@ class Signals:
 
     def pending(self, *numbers: int) -> bool:
         return any(number in self._pending for number in numbers)  # not the other way: a signal may come meanwhile
+
+    def pause(self, seconds: float) -> None:
+        """Sleep. Interrupted for a signal that asks us to end."""
+        deadline = time.monotonic() + seconds
+        while (patience := deadline - time.monotonic()) > 0:
+            if select.select([self.fd], [], [], patience)[0]:
+                for signum in self.take():
+                    if signum in ENDING:
+                        raise Interrupted(signum)
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from marathon.process import linux
+from marathon.process.sandbox import wrapped
 
 Reason = Literal["exited", "timeout", "stopped", "interrupted", "terminated", "hungup"]
 
@@ -45,14 +46,15 @@ class StartFailed(OSError):
 def start(command: Command, stdio: Sequence[int | None], mark: str) -> subprocess.Popen[bytes]:
     """Start it as our child. It leads a session of its own unless it gets the terminal."""
     stdin, stdout, stderr = stdio
+    argv, env = wrapped(command.argv, command.env)
     try:
         return subprocess.Popen(
-            command.argv,
+            argv,
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
             cwd=str(command.cwd),
-            env={**command.env, MARK: mark},
+            env={**env, MARK: mark},
             pass_fds=[fd for fd in command.inherit if fd > 2],
             start_new_session=not command.terminal,
             # Its presence also means fork, not vfork: a Ctrl+Z before the exec must not stop the child and hold us up.

@@ -81,6 +81,7 @@ class Resident:
     def __init__(self, command: Command) -> None:
         self._lines = Lines(lambda *piece: self._on_output(*piece))
         self._unsent = bytearray()
+        self._closed = False
         theirs, self._stdin = os.pipe()
         try:
             os.set_blocking(self._stdin, False)
@@ -133,11 +134,18 @@ class Resident:
         self._hear_until(lambda: self._child.tools_swept is not None, _SWEEP_PATIENCE)
         return self._child.tools_swept or 0
 
-    def close(self) -> None:
-        """The end of its input asks it to leave; what is still there after a moment is ended."""
+    def end_input(self) -> None:
+        """The end of its input asks it to leave. What was not sent yet is dropped."""
         if self._stdin >= 0:
             os.close(self._stdin)
             self._stdin = -1
+            self._unsent.clear()
+
+    def close(self) -> None:
+        """Asks it to leave; what is still there after a moment is ended."""
+        if not self._closed:
+            self._closed = True
+            self.end_input()
             self._hear_until(lambda: False, _LEAVE_GRACE)
             self._child.close()
 

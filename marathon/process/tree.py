@@ -19,6 +19,7 @@ from marathon.process.start import MARK
 T = TypeVar("T")
 _KILL_PATIENCE = 1.0
 _LOOK_AGAIN = 0.02
+_first_began: list[float] = []  # when the process began for which we go on in the background
 
 
 def look(pid: int) -> psutil.Process | None:
@@ -123,12 +124,25 @@ def _wait(processes: list[psutil.Process], seconds: float) -> list[psutil.Proces
 def _later_than_us() -> list[psutil.Process]:
     """Nothing that began before us can be ours: a safeguard against ever taking a stranger for one of the family."""
     us = psutil.Process()
-    return [each for each in everyone() if each != us and _ask(each.create_time, 0.0) >= us.create_time()]
+    began = (*_first_began, us.create_time())[0]
+    return [each for each in everyone() if each != us and _ask(each.create_time, 0.0) >= began]
+
+
+def remember_beginning() -> None:
+    """Before a fork of this process goes on in its place: what we have started is older than the fork."""
+    if not _first_began:
+        _first_began.append(psutil.Process().create_time())
 
 
 def values_in_environ(name: str) -> set[str]:
     """What the variable is set to among our user's processes."""
     return {value for each in everyone() if (value := _variable(each, name)) is not None}
+
+
+def variable(pid: int, name: str) -> str | None:
+    """What a process of our user was given under this name in its environment."""
+    process = look(pid)
+    return _variable(process, name) if process else None
 
 
 def _has(process: psutil.Process, name: str, value: str) -> bool:
