@@ -50,6 +50,7 @@ class Host:
     steer: Callable[[str, bool], Steer | None]  # stores what the human typed, with True for the next session
     meter: Meter = field(default_factory=Meter)  # counts what is emitted, and says when a budget is used up
     log: str = ""  # the path of the session's log of events
+    detach: Callable[[], None] | None = None  # the human leaves, and the session goes on without a terminal
     usage_file: str = ""  # a program may append its usage there
 
 
@@ -66,6 +67,8 @@ class Outcome:
     retry_after: float | None = None
     steered: tuple[str, ...] = ()
     signal: bool = False  # the last message says that everything is done
+    session: str = ""  # as the agent names it
+    denied: str = ""  # what the agent was not allowed to use, and how to allow it
 
 
 class Agent(Protocol):
@@ -75,12 +78,20 @@ class Agent(Protocol):
     def name(self) -> str: ...
 
     @property
-    def tells_usage(self) -> bool:
-        """Whether the agent reports its usage. Without that, no budget of money or tokens can be kept."""
+    def tells_cost(self) -> bool:
+        """Whether the agent reports what it costs. Without that, no budget of money can be kept."""
+
+    @property
+    def tells_tokens(self) -> bool:
+        """Whether the agent reports its tokens. Without that, no budget of tokens can be kept."""
 
     @property
     def has_tools(self) -> bool:
         """Whether the agent has our tools to wait and to ask. Without them, the prompt names shell commands."""
+
+    @property
+    def can_be_steered(self) -> bool:
+        """Whether a message reaches the agent while it works. Else it comes with the next session."""
 
     def check(self) -> None:
         """Raise AgentUnavailable, with advice, if the agent cannot work here. Called before the first session."""
@@ -162,7 +173,7 @@ def crash(exit: Exit) -> str:
 
 def failed_outcome(failure: Failure, login: str) -> Outcome:
     """The outcome of a session that ended in a provider's error. `login` says how to give another key."""
-    advice = f" ({login})" if failure.message.startswith(("401", "403")) else ""
+    advice = f" ({login})" if failure.kind == "login" else ""
     return Outcome(
         "refused",
         failure.message + advice,

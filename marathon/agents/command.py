@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from marathon.agents.base import Host, Mode, Outcome, crash, interruption, run_program
 from marathon.agents.pi.typed import Typed, TypedLine
-from marathon.agents.reading import reported_usage, reports_usage
+from marathon.agents.reading import failure_of, reported_usage, reports_usage
 from marathon.core.error_kind import is_blocking
 from marathon.core.events import Notice, Used
 from marathon.core.text import one_line, says_complete
@@ -30,8 +30,10 @@ class CommandAgent:
     argv: tuple[str, ...]
     mode: Mode = "stream"
     name: str = "command"
-    tells_usage: bool = False
+    tells_cost: bool = False
+    tells_tokens: bool = False
     has_tools: bool = False
+    can_be_steered: bool = False
 
     def check(self) -> None:
         if not self.argv:
@@ -51,7 +53,7 @@ class CommandAgent:
                 terminal=terminal,
                 on_line=session.hear,
                 over=session.is_over,
-                readers={0: typing.read} if typing else None,
+                readers=typing.readers if typing else None,
                 on_resume=typing.resumed if typing else lambda: None,
             )
             session.read_usage_file()
@@ -70,8 +72,10 @@ def _outcome(exit: Exit, session: _Session, terminal: bool) -> Outcome:
         return Outcome("ended", seconds=exit.seconds, signal=says_complete(session.last_out))
     if terminal and exit.signal in _CLOSED_BY_HUMAN:
         return Outcome("left", "closed by the human", exit.seconds)
-    said = f": {one_line(session.last, 160)}" if session.last else ""
-    return Outcome("crashed", crash(exit) + said, exit.seconds, permanent=is_blocking(exit.code, session.last))
+    said, failure = f": {one_line(session.last, 160)}" if session.last else "", failure_of(session.last)
+    permanent = is_blocking(exit.code, session.last) or failure.kind == "login"
+    retry_after = None if permanent else failure.retry_after
+    return Outcome("crashed", crash(exit) + said, exit.seconds, permanent=permanent, retry_after=retry_after)
 
 
 class _Session:
@@ -128,7 +132,8 @@ class _Typing:
     """The program cannot be told anything while it works, so what the human types is for the next session."""
 
     def __init__(self, host: Host) -> None:
-        self.line = TypedLine(host.signals, host.emit)
+        self.line = TypedLine(host.signals, host.emit, lambda: bool(host.detach))
+        self.readers = {0: self.read}
         self._host = host
 
     def read(self) -> None:
@@ -136,6 +141,10 @@ class _Typing:
             self.obey(typed)
 
     def obey(self, typed: Typed) -> None:
+        if typed.key == "d" and self._host.detach:
+            self.line.keys.restore()
+            self._host.detach()
+            self.readers.clear()
         if typed.text:
             self._host.steer(typed.text, True)
             self._host.emit(Notice(f"→ for the next session: {one_line(typed.text)}"))

@@ -44,6 +44,11 @@ class Meter:
         self.stopped_for = self.stopped_for or reached
         return reached is not None
 
+    def left(self, counter: str) -> float | None:
+        """What the session may still use of one budget. None if it is not limited."""
+        budget = self._allowance.facts().get(counter)
+        return None if budget is None else max(0.0, budget["limit"] - budget["used"])
+
     def warn(self) -> None:
         """Tell the human once of each budget that is nearly used up."""
         for budget, text in self._allowance.nearly_reached(self.usage, self.seconds).items():

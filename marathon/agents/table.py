@@ -1,14 +1,21 @@
-"""The agents that can be chosen with --agent."""
+"""The agents that can be chosen with --agent, and for a phase."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
+from marathon.agents.acp import AcpAgent
 from marathon.agents.base import Agent, Mode
+from marathon.agents.claude.stream import ClaudeStream
+from marathon.agents.codex import CodexStream
 from marathon.agents.command import CommandAgent
+from marathon.agents.in_terminal import ClaudeTui, CodexTui
 from marathon.agents.pi.stream import PiStream
 from marathon.agents.pi.tui import PiTui
+from marathon.core.courses.workflow import Phase
 from marathon.errors import WrongUsage
 from marathon.process.terminal import on_terminal
 
@@ -28,10 +35,43 @@ def _pi(args: tuple[str, ...], mode: Mode | None) -> Agent:
     return PiTui(args) if chosen == "tui" else PiStream(args)
 
 
+def _claude(args: tuple[str, ...], mode: Mode | None) -> Agent:
+    return ClaudeTui(args) if mode == "tui" else ClaudeStream(args)
+
+
+def _codex(args: tuple[str, ...], mode: Mode | None) -> Agent:
+    return CodexTui(args) if mode == "tui" else CodexStream(args)
+
+
+def _acp(name: str) -> Callable[[tuple[str, ...], Mode | None], Agent]:
+    def made(args: tuple[str, ...], mode: Mode | None) -> Agent:
+        if mode == "tui":
+            raise WrongUsage(f"The agent {name} works without the terminal. Leave out --mode tui.")
+        return AcpAgent(name, args)
+
+    return made
+
+
 AGENTS: dict[str, Callable[[tuple[str, ...], Mode | None], Agent]] = {
+    "acp": _acp("acp"),
+    "claude": _claude,
+    "codex": _codex,
     "command": _command,
+    "gemini": _acp("gemini"),
+    "opencode": _acp("opencode"),
     "pi": _pi,
     "rehearsal": _rehearsal,
+}
+# How an agent is told what a phase asks for. {} is the value; the names of tools are joined with commas.
+FLAGS: dict[str, dict[str, str]] = {
+    "pi": {"model": "--model {}", "thinking": "--thinking {}", "tools": "", "!tools": ""},  # the extension holds tools
+    "claude": {
+        "model": "--model {}",
+        "thinking": "--effort {}",
+        "tools": "--tools {}",
+        "!tools": "--disallowedTools {}",
+    },
+    "codex": {"model": "-m {}", "thinking": "-c model_reasoning_effort={}"},
 }
 
 
@@ -41,3 +81,63 @@ def find_agent(name: str, args: tuple[str, ...], mode: Mode | None) -> Agent:
         known = ", ".join(sorted(AGENTS))
         raise WrongUsage(f"There is no agent {name!r}. Choose one with --agent: {known}.")
     return AGENTS[name](args, mode)
+
+
+class Team:
+    """The agents of one marathon: one for each distinct setting, made when it is first needed."""
+
+    def __init__(
+        self, named: str, args: tuple[str, ...], mode: Mode | None, chosen: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        self.names = tuple(dict.fromkeys(name.strip() for name in named.split(",")))
+        self._args = args  # for the first agent
+        self._mode = mode
+        self._chosen = chosen  # by the human, for each phase
+        self._made: dict[tuple[str, tuple[str, ...]], Agent] = {}
+
+    @property
+    def first(self) -> Agent:
+        return self._made_for(self.names[0], ())
+
+    def as_chosen(self, phase: Phase) -> Phase:
+        """The phase with what the human chose for it."""
+        return replace(phase, **self._chosen.get(phase.id, {}))
+
+    def of(self, phase: Phase, takes_over: str = "") -> Agent:
+        """The agent of a phase. One that took over works in every phase that does not choose its own."""
+        if not phase.agent and takes_over in self.names[1:]:  # a model or an argument is for the one that was meant
+            phase = replace(phase, agent=takes_over, model=None, thinking=None, args=())
+        name = phase.agent or self.names[0]
+        return self._made_for(name, (*_flags(name, phase), *phase.args))
+
+    def check(self, phases: Iterable[Phase]) -> None:
+        """Refuse what cannot work before anything is changed."""
+        known = {phase.id: self.as_chosen(phase) for phase in phases}
+        if unknown := next((name for name in self._chosen if name not in known), None):
+            raise WrongUsage(f"--set: there is no phase {unknown!r} in this workflow, only {', '.join(known)}.")
+        for agent in {self.of(phase, name): None for phase in known.values() for name in self.names} or (self.first,):
+            agent.check()
+
+    def close(self) -> None:
+        for agent in self._made.values():
+            agent.close()
+
+    def _made_for(self, name: str, args: tuple[str, ...]) -> Agent:
+        if (name, args) not in self._made:
+            mine = self._args if name == self.names[0] else ()
+            self._made[name, args] = find_agent(name, (*mine, *args), self._mode)
+        return self._made[name, args]
+
+
+def _flags(name: str, phase: Phase) -> Sequence[str]:
+    denied = any(tool.startswith("!") for tool in phase.tools)
+    wanted = {"model": phase.model, "thinking": phase.thinking}
+    wanted["!tools" if denied else "tools"] = ",".join(tool.lstrip("!") for tool in phase.tools)
+    words: list[str] = []
+    for what, value in wanted.items():
+        if not value:
+            continue
+        if what not in FLAGS.get(name, {}):
+            raise WrongUsage(f"The agent {name} takes no {what.lstrip('!')} (phase {phase.id}). Use args instead.")
+        words += [word.format(value) for word in FLAGS[name][what].split()]
+    return words

@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from marathon.agents.claude.state import (
+    BEGIN,
+    Place,
     State,
     as_object,
     criteria_of,
@@ -24,12 +26,12 @@ from marathon.agents.claude.state import (
     is_paid_up,
     iteration_of,
     joined,
-    last_said,
     max_iterations,
     unmet_criteria,
 )
 from marathon.core.text import COMPLETE_MARK, one_line, says_complete
 from marathon.errors import MarathonError
+from marathon.store.places import states_folder
 
 STUCK_AFTER = 5
 MOST_HOLDS = 20
@@ -43,8 +45,7 @@ class Asked(NamedTuple):
     cwd: str = ""
     prompt_id: str = ""  # the human's message that Claude works on
     stop_hook_active: bool | None = None  # Claude continues only because a hook held it
-    last_assistant_message: str | None = None  # only newer versions say this
-    transcript_path: str = ""
+    last_assistant_message: str = ""
 
     @classmethod
     def read(cls, data: bytes) -> Asked | None:
@@ -78,7 +79,7 @@ class Verdict(NamedTuple):
     reason: str
     tell: str = ""  # to the human
     streak: Streak = Streak()  # to be remembered of the session from now on
-    paused: bool = False  # a limit of the loop is reached
+    status: str = ""  # what the state of the loop says from now on
 
     def output(self) -> dict[str, Any]:
         """{ok, reason} for other readers, beside Claude Code's own fields. It ignores fields that it does not know."""
@@ -89,6 +90,11 @@ class Verdict(NamedTuple):
 
 def reply(event: str, data: bytes, environ: Mapping[str, str]) -> dict[str, Any]:
     """The answer to the hook of this event, whatever its input is."""
+    if event == "turn-ended":
+        place = find_place(".", environ)
+        if place and place.marathon and is_codex_turn(as_object(data) or {}, place.prompt):
+            mark_end(place, environ)
+        return {}
     asked = Asked.read(data)
     if event == "stop":
         return (stop(asked, environ) if asked else Verdict(True, "the hook's input could not be read")).output()
@@ -113,11 +119,12 @@ def stop(asked: Asked, environ: Mapping[str, str]) -> Verdict:
         told = f"pi-marathon: {place.state_file} is not a JSON object, so Claude was not held."
         verdict = Verdict(True, "the state cannot be read", told)
     else:
-        said = asked.last_assistant_message
-        verdict = judge_loop(state, last_said(asked.transcript_path) if said is None else said, asked, streak)
-    if verdict.paused and state is not None:
-        with contextlib.suppress(MarathonError):  # a new session is not told of a loop that is paused
-            place.write({**state, "status": "paused"})
+        verdict = judge_loop(state, asked.last_assistant_message, asked, streak)
+    if verdict.status and state is not None:
+        with contextlib.suppress(MarathonError):  # a new session is not told of a loop that is over
+            place.write({**state, "status": verdict.status})
+    if place.marathon and verdict.ok:
+        mark_end(place, environ)
     facts = verdict.streak._asdict() if verdict.streak != Streak() else None
     remembered = verdict.streak == streak or place.remember(asked.session_id, facts)
     if verdict.ok or remembered or asked.stop_hook_active is False:
@@ -125,6 +132,24 @@ def stop(asked: Asked, environ: Mapping[str, str]) -> Verdict:
     # Without memory the session could be held for ever, so only its first stop is held.
     told = f"pi-marathon: {place.memory} cannot be written, so Claude was not held."
     return Verdict(True, "let go: no memory of what was answered before", told)
+
+
+def is_codex_turn(told: Mapping[str, Any], prompt: str) -> bool:
+    """Whether Codex tells of a turn of the session, and not of the one in which it gives the session a title."""
+    messages = _strings(told.get("input-messages"))
+    return not any(prompt in message and not message.startswith(BEGIN.format(prompt)) for message in messages)
+
+
+def mark_end(place: Place, environ: Mapping[str, str]) -> None:
+    """Tell the runner that a turn has ended after STATE.json was written, so that it may take the terminal back."""
+    if not place.written():
+        return
+    from marathon.store.agent_channel import channel_of
+
+    channel = channel_of(states_folder(environ), environ.get("MARATHON_RUNNER_ID", ""))
+    if channel is not None and channel.read():
+        with contextlib.suppress(MarathonError):
+            channel.update(sessionEnded=True)
 
 
 def judge_loop(state: State, said: str, asked: Asked, streak: Streak) -> Verdict:
@@ -139,12 +164,12 @@ def judge_loop(state: State, said: str, asked: Asked, streak: Streak) -> Verdict
     elif not says_complete(said):
         reason = f"next: all criteria are met; say {COMPLETE_MARK} on a line of its own if you are done"
     else:
-        return Verdict(True, "complete")
+        return Verdict(True, "complete", status="completed")
     if used_up := _used_up(state, streak):
         left = f"unmet: {joined(unmet)}" if unmet else reason
         how = "To allow more: pi-marathon claude-loop resume --max-iterations N"
         told = f"pi-marathon: the loop is paused, because {used_up}. Left: {left}. {how}"
-        return Verdict(True, f"paused: {used_up}", told, paused=True)
+        return Verdict(True, f"paused: {used_up}", told, status="paused")
     mark = f"{zlib.crc32(json.dumps(sorted(unmet) or [reason]).encode()):08x}"
     # A new turn starts the count again. Claude Code sometimes claims one in the middle of a turn; the prompt tells.
     new_turn = asked.stop_hook_active is False and not (asked.prompt_id and asked.prompt_id == streak.prompt)

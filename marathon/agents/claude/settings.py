@@ -24,8 +24,28 @@ def with_hooks(text: str, program: str) -> str:
     changed = [_add(hooks, event, program, words) for event, words in EVENTS.items()]
     if not any(changed):
         return text
-    indented = re.search(r"^([ \t]+)\S", text, re.MULTILINE)
-    return json.dumps(settings, indent=indented[1] if indented else 2, ensure_ascii=False) + "\n"
+    return _text(settings, text)
+
+
+def without_hooks(text: str) -> str:
+    """The settings without our hooks. A command with more around it belongs to the user and stays."""
+    settings = _read(text) if text.strip() else {}
+    hooks = settings.get("hooks")
+    if not isinstance(hooks, dict):
+        return text
+    before = json.dumps(settings)
+    for event, words in EVENTS.items():
+        _hooks_of(hooks.get(event, []), event)
+        for group in hooks.get(event, []):
+            ours = [
+                each for each in group["hooks"] if _is_ours(each.get("command"), words) and _is_plain(each["command"])
+            ]
+            group["hooks"] = [each for each in group["hooks"] if each not in ours]
+        hooks[event] = [group for group in hooks.get(event, []) if group["hooks"]]
+    settings["hooks"] = {event: groups for event, groups in hooks.items() if groups}
+    if not settings["hooks"]:
+        del settings["hooks"]
+    return text if json.dumps(settings) == before else _text(settings, text)
 
 
 def has_hooks(text: str) -> bool:
@@ -69,6 +89,12 @@ def _is_plain(command: str) -> bool:
     except ValueError:
         return False
     return program[-2:] == ["-m", "marathon"] or [part.rsplit("/", 1)[-1] for part in program] == ["pi-marathon"]
+
+
+def _text(settings: dict[str, Any], before: str) -> str:
+    """Indented as it was before."""
+    indented = re.search(r"^([ \t]+)\S", before, re.MULTILINE)
+    return json.dumps(settings, indent=indented[1] if indented else 2, ensure_ascii=False) + "\n"
 
 
 def _read(text: str) -> dict[str, Any]:

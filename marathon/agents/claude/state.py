@@ -1,4 +1,4 @@
-"""The files behind Claude Code's hooks: the state of a loop or a marathon, the transcript, and the hooks' memory."""
+"""The files behind Claude Code's hooks: the state of a loop or a marathon, and the hooks' memory."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ MAX_BYTES = 1024 * 1024
 MOST_SESSIONS = 50
 SKILLS = Path(__file__).parent / "skills"  # for Claude Code only
 MOST_NAMES = 20
+BEGIN = "Your task for this session is in the file {}. Read all of it, then begin."  # to an agent in its own terminal
 
 
 class Place(NamedTuple):
@@ -137,26 +138,6 @@ def joined(names: list[str]) -> str:
     return "; ".join(one_line(name) for name in names[:MOST_NAMES]) + more
 
 
-def last_said(transcript: str) -> str:
-    """The text of the last message in a transcript (JSON lines). Empty if the user or a tool had the last word.
-
-    A message has a line for each of its parts. The lines of a subagent (a side chain) do not count.
-    """
-    parts: list[str] = []
-    message_id: object = None
-    for line in reversed(_tail(transcript).splitlines()):
-        entry = as_object(line) or {}
-        message = entry.get("message")
-        if entry.get("isSidechain") is True or not isinstance(message, dict):
-            continue
-        if entry.get("type") == "user" or (parts and message.get("id") != message_id):
-            break
-        if entry.get("type") == "assistant":
-            message_id = message.get("id")
-            parts[:0] = _texts(message.get("content"))
-    return "\n".join(parts)
-
-
 def as_object(data: bytes) -> dict[str, Any] | None:
     """The JSON object in these bytes, or None for anything else."""
     try:
@@ -172,20 +153,3 @@ def _read(path: Path) -> dict[str, Any] | None:
     except OSError:
         return None
     return as_object(data) if data is not None and len(data) <= MAX_BYTES else None
-
-
-def _tail(path: str) -> bytes:
-    """The last lines of a file. The first of them may be cut."""
-    file = Path(path).expanduser()
-    if not file.is_file():
-        return b""
-    with file.open("rb") as stream:
-        stream.seek(max(0, file.stat().st_size - MAX_BYTES))
-        return stream.read(MAX_BYTES)
-
-
-def _texts(content: object) -> list[str]:
-    if isinstance(content, str):
-        return [content]
-    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
-    return [part["text"] for part in parts if part.get("type") == "text" and isinstance(part.get("text"), str)]

@@ -19,7 +19,8 @@ from marathon.errors import AgentUnavailable
 
 EXTENSION = Path(__file__).parent / "extension" / "marathon-loop.ts"
 LOOPS = EXTENSION.with_name("multiloop.ts")  # the tools of measured loops
-EXTENSIONS = ("-e", str(EXTENSION), "-e", str(LOOPS))
+INSIDE = EXTENSION.with_name("inside.ts")  # a marathon in the pi of the human
+EXTENSIONS = ("-e", str(EXTENSION), "-e", str(INSIDE), "-e", str(LOOPS))
 PROMPTS = Path(__file__).parent / "prompts"
 OLDEST = (0, 74, 0)
 SETTLES_SINCE = (0, 80, 4)
@@ -51,7 +52,9 @@ class PiAgent:
     """What both ways to run pi share."""
 
     name = "pi"
-    tells_usage = True
+    tells_cost = True
+    tells_tokens = True
+    can_be_steered = True
 
     def __init__(self, args: tuple[str, ...] = ()) -> None:
         self.args = args

@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from marathon.agents.reading import Failure, failure_of, table_in, text_in
-from marathon.core.budgets import BUDGETS, Usage, number_in, usage_in
-from marathon.core.events import LONGEST_TEXT, Event, Notice, Output, Text, ToolCalled, ToolEnded, Used, usage_of
+from marathon.core.budgets import BUDGETS, number_in, usage_in
+from marathon.core.events import (
+    LONGEST_TEXT,
+    CompactionBegan,
+    CompactionEnded,
+    Event,
+    Notice,
+    Output,
+    RetryBegan,
+    RetryEnded,
+    Text,
+    ToolCalled,
+    ToolEnded,
+    ToolUpdated,
+    Used,
+)
 from marathon.core.text import one_line, says_complete
 
 LONGEST_RECORD = 64 * 1024 * 1024
 LATE = 30.0  # seconds after which the runner ends a pi whose time is over; before that, our extension does it
 LOGIN = "check the key: start pi and type /login"
+_UPDATE = re.compile(rb'\{"type": ?"tool_execution_update", ?"toolCallId": ?"([^"\\]*)"')
+_UPDATE_EVERY = 1.0  # seconds, for each call
+_UPDATE_LINES, _LONGEST_UPDATE = 5, 1000
 DIALOGS = ("select", "confirm", "input", "editor")
 
 
@@ -28,13 +47,15 @@ class Run:
     stop_reason: str = ""
     failure: Failure | None = None
     signal: bool = False  # the last message says that everything is done
-    usage: Usage = field(default_factory=Usage)
     responses: dict[str, dict[str, Any]] = field(default_factory=dict)
     dialogs: list[dict[str, Any]] = field(default_factory=list)
     settles: bool = True  # false for versions without agent_settled
     working: bool = False
     clock: Callable[[], float] = time.monotonic
     called: dict[str, float] = field(default_factory=dict)  # the start of each tool call that has not ended
+    _updates: dict[str, bytes] = field(default_factory=dict)  # the last one of each call, if it was not told yet
+    _told: dict[str, float] = field(default_factory=dict)  # when a call's update was told last
+    _compacting: float = 0.0  # since when
     _partial: bytearray = field(default_factory=bytearray)
 
     def read(self, line: bytes, complete: bool) -> list[Event]:
@@ -45,12 +66,27 @@ class Run:
                 return []
             line = bytes(self._partial)
             self._partial.clear()
+        if update := _UPDATE.match(line):
+            self._updates[update[1].decode("utf-8", "replace")] = line
+            return self.updates()
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):
             return [Output("out", line[:LONGEST_TEXT].decode("utf-8", "replace"))]
-        events = self._events(record) if isinstance(record, dict) else []
-        self.usage = self.usage.plus(usage_of(events))
+        return self._events(record) if isinstance(record, dict) else []
+
+    def updates(self) -> list[Event]:
+        """What running calls printed last, at most once a second for each of them.
+
+        pi sends all that a call has printed with every update, so most updates are not even parsed.
+        """
+        now, events = self.clock(), list[Event]()
+        for id in [id for id in self._updates if now >= self._told.get(id, 0) + _UPDATE_EVERY]:
+            with contextlib.suppress(ValueError, RecursionError):
+                content = table_in(json.loads(self._updates.pop(id)).get("partialResult")).get("content")
+                if tail := text_in(content).rstrip()[-_LONGEST_UPDATE:]:
+                    events.append(ToolUpdated(one_line(id), "\n".join(tail.splitlines()[-_UPDATE_LINES:])))
+                    self._told[id] = now
         return events
 
     def _events(self, record: dict[str, Any]) -> list[Event]:
@@ -74,23 +110,27 @@ class Run:
                 return [ToolCalled(id, name, table_in(record.get("args")))]
             case "tool_execution_end":
                 (id, name), now = _tool(record), self.clock()
-                text, failed = text_in(table_in(record.get("result")).get("content")), record.get("isError") is True
-                return [ToolEnded(id, name, text, failed, round(now - self.called.pop(id, now), 3))]
+                self._updates.pop(id, None)
+                self._told.pop(id, None)
+                result, failed = table_in(record.get("result")), record.get("isError") is True
+                seconds, diff = round(now - self.called.pop(id, now), 3), table_in(result.get("details")).get("diff")
+                text = text_in(result.get("content"))
+                return [ToolEnded(id, name, text, failed, seconds, diff if isinstance(diff, str) else "")]
             case "auto_retry_start":
-                attempt, delay = (
-                    f"{record.get('attempt')}/{record.get('maxAttempts')}",
-                    number_in(record.get("delayMs")),
-                )
+                attempt, most, wait = (number_in(record.get(name)) for name in ("attempt", "maxAttempts", "delayMs"))
                 cause = pi_failure(str(record.get("errorMessage", ""))).message
-                return [Notice(f"pi tries again ({attempt}) in {delay / 1000:.0f}s: {cause}", "warning")]
-            case "auto_retry_end" if record.get("success") is False:
-                self.failure = pi_failure(str(record.get("finalError", "")))
+                return [RetryBegan(int(attempt), int(most), wait / 1000, cause)]
+            case "auto_retry_end":
+                error = str(record.get("finalError", ""))
+                if record.get("success") is False:
+                    self.failure = pi_failure(error)
+                    error = self.failure.message or "no attempt succeeded"
+                return [RetryEnded(int(number_in(record.get("attempt"))), error)]
             case "compaction_start":
-                return [Notice(f"pi compacts its context ({_line(record, 'reason')})")]
-            case "compaction_end" if record.get("errorMessage"):
-                return [Notice(f"pi could not compact its context: {_line(record, 'errorMessage')}", "warning")]
+                self._compacting = self.clock()
+                return [CompactionBegan(_line(record, "reason"))]
             case "compaction_end":
-                return [_used(table_in(record.get("result")), turns=0)]
+                return self._compacted(record, table_in(record.get("result")))
             case "extension_error":
                 return [Notice(f"An extension of pi failed: {_line(record, 'error')}", "warning")]
             case "extension_ui_request" if record.get("method") in DIALOGS:
@@ -98,6 +138,13 @@ class Run:
             case "extension_ui_request" if record.get("method") == "notify":
                 return [Notice(_line(record, "message"))]
         return []
+
+    def _compacted(self, record: dict[str, Any], result: dict[str, Any]) -> list[Event]:
+        error = _line(record, "errorMessage") or ("it was stopped" if record.get("aborted") is True else "")
+        before, after = (int(number_in(result.get(name))) for name in ("tokensBefore", "estimatedTokensAfter"))
+        seconds = round(self.clock() - (self._compacting or self.clock()), 3)
+        ended = CompactionEnded(before, after, seconds, error)
+        return [ended] if error else [_used(result, turns=0), ended]
 
     def _message_ended(self, message: dict[str, Any]) -> list[Event]:
         if message.get("role") != "assistant":

@@ -11,27 +11,28 @@ from typing import Any, Literal, NamedTuple
 
 from marathon.core.events import Notice, Sink, Typing
 from marathon.core.text import one_line
-from marathon.process.keys import Keys
+from marathon.process.keys import TYPING_GAP, Keys
 from marathon.process.signals import COLLECTED, Interrupted, Signals
 
 FINISH_WITHIN = 6.0
 
 
 class Typed(NamedTuple):
-    """A line ended with Enter or Alt+Enter, or Esc on an empty line."""
+    """A line ended with Enter or Alt+Enter, or Esc or a lone d on an empty line."""
 
-    key: Literal["enter", "alt+enter", "esc"]
+    key: Literal["enter", "alt+enter", "esc", "d"]
     text: str = ""
 
 
 class TypedLine:
     """Collects keys into a line and shows the line so far. A pasted text may have several lines; only Enter sends."""
 
-    def __init__(self, signals: Signals, emit: Sink) -> None:
+    def __init__(self, signals: Signals, emit: Sink, may_detach: Callable[[], bool] = lambda: False) -> None:
         self.keys = Keys(pastes_apart=True)
         self.text = ""
         self._signals = signals
         self._emit = emit
+        self._may_detach = may_detach
 
     def read(self) -> Typed | None:
         """Read one key; returns the line if the key ended it. Signals are left to the loop that watches pi."""
@@ -44,6 +45,8 @@ class TypedLine:
         except Interrupted as end:
             signal.raise_signal(end.signum)
             return None
+        if key == "d" and not self.text and self._may_detach() and not self._more_comes():
+            return Typed("d")
         before, self.text = self.text, self._changed(key)
         if self.text != before:
             self.show()
@@ -53,6 +56,10 @@ class TypedLine:
             case "esc" if not before:
                 return Typed(key)
         return None
+
+    def _more_comes(self) -> bool:
+        """A sentence may begin with any letter."""
+        return bool(select.select([0, self._signals.fd], [], [], TYPING_GAP)[0])
 
     def _changed(self, key: str | None) -> str:
         match key:

@@ -2,9 +2,9 @@
  * pi-marathon inside pi: the /marathon-* commands, the agent's two tools, and the end of a session in the terminal UI.
  *
  * The runner and this extension share one JSON file, <states>/<MARATHON_RUNNER_ID>.json. While pi lives, only this
- * extension writes it. Only types are imported from pi, so the extension loads in every pi since 0.74.
+ * extension writes it. Only types are imported from pi, so the extension loads in every pi since 0.74. inside.ts starts
+ * and shows a marathon in a pi of the human.
  */
-import { execFile, spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import * as fs from "node:fs";
 import { homedir } from "node:os";
@@ -12,43 +12,39 @@ import * as path from "node:path";
 import type { ExtensionAPI, ExtensionCommandContext, ExtensionContext } from "@earendil-works/pi-coding-agent";
 import { Type } from "typebox";
 
-type Fields = Record<string, any>;
+export type Fields = Record<string, any>;
 type Handler = (event: Fields, ctx: ExtensionContext) => void;
 type Budget = { field: string; flag: string; limit: number; used: number; warnAt: number; warned: boolean };
-type Complete = (prefix: string) => { value: string; label: string }[] | null;
 
 const HELLO = "pi-marathon:loaded";
 const COMPLETE_MARK = "<loop-complete>";
 const RUNNER_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/;
 const ESCAPE_KEY = /^\x1b(\[27[;:\d]*u)?$/;
-const CONTROL = /\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+export const CONTROL = /\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 const LONGEST_TEXT = 64 * 1024;
 const NOTHING_USED = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, cost: 0, turns: 0, toolCalls: 0 };
 const TOOL_GRACE = 10; // seconds that a tool call may go on when the time is over
 const LONGEST_TICK = 2; // seconds; a longer pause between two ticks means that pi was suspended
-const WELCOME = "marathon: /scribe writes a task with you; type /marathon-loop PATH to start";
-const PROGRAM = "pi-marathon";
-const NOT_FOUND = `${PROGRAM} is not on the PATH of this pi.`;
 const CONTINUES = "The marathon continues when this exchange is over";
 
 export default function (pi: ExtensionAPI): void {
-  if (loadedTwice(pi)) return;
+  if (loadedTwice(pi, HELLO)) return;
   const state = runnerState();
-  const marathon = new Marathon(pi, state);
-  marathon.registerCommands();
   if (!state) return;
-  // Without a task there is no marathon yet, so the agent gets no tools for one. Before the first session the runner
-  // starts pi to check whether another extension registers the same tools.
-  if (process.env.MARATHON_CHECK || state.read()?.taskDir) registerTools(pi, state);
+  const marathon = new Marathon(pi, state);
+  // Without a task there is no marathon, so the agent gets no tools for one. Before the first session the runner starts
+  // pi to check whether another extension registers the same tools.
+  if (inSession()) marathon.registerCommands();
+  if (inSession() || process.env.MARATHON_CHECK) registerTools(pi, state);
   marathon.listen();
 }
 
 /** The user may have installed a copy beside the runner's. pi does not start if both register the same tools. */
-function loadedTwice(pi: ExtensionAPI): boolean {
+export function loadedTwice(pi: ExtensionAPI, hello: string): boolean {
   const question = { taken: false };
-  pi.events.emit(HELLO, question);
+  pi.events.emit(hello, question);
   if (question.taken) return true;
-  const forget = pi.events.on(HELLO, (asked) => void ((asked as typeof question).taken = true));
+  const forget = pi.events.on(hello, (asked) => void ((asked as typeof question).taken = true));
   pi.on("session_shutdown", () => forget());
   return false;
 }
@@ -84,21 +80,8 @@ function runnerState(): RunnerState | undefined {
   return RUNNER_ID.test(id) ? new RunnerState(id, path.join(statesFolder(), `${id}.json`)) : undefined;
 }
 
-/** The task directories of all marathons that run on this machine now. */
-function runningTasks(): string[] {
-  const files = entriesOf(statesFolder()).filter((entry) => entry.name.endsWith(".json"));
-  const states = files.map((entry) => new RunnerState("", path.join(statesFolder(), entry.name)).read());
-  const alive = states.filter((state) => typeof state?.taskDir === "string" && isAlive(state.pid));
-  return alive.map((state) => state?.taskDir).filter(isTask);
-}
-
-function isAlive(pid: unknown): boolean {
-  try {
-    return typeof pid === "number" && pid > 0 && process.kill(pid, 0);
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
-  }
-}
+/** Whether this pi is the agent of a marathon. */
+export const inSession = () => typeof runnerState()?.read()?.taskDir === "string";
 
 function writeWhole(file: string, text: string): void {
   const temporary = path.join(path.dirname(file), `.${path.basename(file)}.${randomBytes(6).toString("hex")}.tmp`);
@@ -122,7 +105,7 @@ function putInInbox(taskDir: string, message: Fields): void {
 const inboxOf = (taskDir: string) => path.join(taskDir, ".marathon", "inbox");
 
 /** The entries of a folder that are not hidden. Empty if the folder cannot be read. */
-function entriesOf(folder: string): fs.Dirent[] {
+export function entriesOf(folder: string): fs.Dirent[] {
   try {
     return fs.readdirSync(folder, { withFileTypes: true }).filter((entry) => !entry.name.startsWith("."));
   } catch {
@@ -130,96 +113,13 @@ function entriesOf(folder: string): fs.Dirent[] {
   }
 }
 
-// Task directories
-
-const isTask = (folder: string) => fs.existsSync(path.join(folder, "instructions.md"));
-
-function typedPath(typed: string): string {
-  const bare = typed.trim().replace(/^(["'])(.*)\1$/, "$2");
-  return bare.replace(/^~(?=$|\/)/, homedir());
-}
-
-const typedFolder = (typed: string, cwd: string) => path.resolve(cwd, typedPath(typed));
-
-const isBelow = (folder: string, parent: string) => folder.startsWith(`${parent}${path.sep}`);
-
-function subfolders(folder: string): string[] {
-  const folders = entriesOf(folder).filter((entry) => entry.isDirectory() && entry.name !== "node_modules");
-  return folders.map((entry) => entry.name);
-}
-
-/** Whether there is a task in or below a folder. It looks into few folders, because it runs while the human types. */
-function leadsToTask(folder: string, depth: number, budget: { left: number }): boolean {
-  if (isTask(folder)) return true;
-  if (depth === 0 || budget.left-- <= 0) return false;
-  return subfolders(folder).some((name) => leadsToTask(path.join(folder, name), depth - 1, budget));
-}
-
-function completeFolder(prefix: string, cwd: string): ReturnType<Complete> {
-  const typed = prefix.replace(/^["']/, "");
-  const parent = typed.slice(0, typed.lastIndexOf("/") + 1);
-  const folder = typedFolder(parent || ".", cwd);
-  const budget = { left: 2000 };
-  // Enter would take the completion instead of sending the command.
-  if (isTask(typedFolder(prefix, cwd))) return null;
-  const found = subfolders(folder)
-    .filter((name) => name.startsWith(typed.slice(parent.length)) && leadsToTask(path.join(folder, name), 3, budget))
-    .map((name) => (isTask(path.join(folder, name)) ? name : `${name}/`));
-  return found.length > 0 ? found.map((label) => ({ value: parent + label, label })) : null;
-}
-
-/** Which task a message is for: the one that its first word names, else the only one that runs. */
-function addressed(args: string, cwd: string): [taskDir: string, text: string] {
-  const [, word, rest] = /^(\S*)\s*(.*)$/s.exec(args.trim()) as string[];
-  if (word && isTask(typedFolder(word, cwd))) return [typedFolder(word, cwd), rest];
-  const running = runningTasks();
-  const named = running.filter((task) => path.basename(task) === word);
-  const here = running.filter((task) => isBelow(task, cwd));
-  const [only, ...others] = [named, here, running].find((tasks) => tasks.length > 0) ?? [];
-  if (!only) throw new Error("no marathon is running. Name the task: /marathon-steer PATH MESSAGE");
-  if (others.length === 0) return [only, named.length > 0 ? rest : args.trim()];
-  const all = [only, ...others].sort().join(", ");
-  throw new Error(`several marathons are running: ${all}. Name one: /marathon-steer PATH MESSAGE`);
-}
-
-// The program, for a pi that was not started by it
-
-/** What the program says about a task, or about all tasks of this project. */
-function toldByProgram(args: string, cwd: string): Promise<string> {
-  const words = args.trim() ? ["status", typedPath(args)] : ["list"];
-  return new Promise((resolve, reject) => {
-    execFile(PROGRAM, words, { cwd, timeout: 30_000 }, (error, stdout, stderr) => {
-      const { code } = (error ?? {}) as NodeJS.ErrnoException;
-      if (code === "ENOENT") reject(new Error(`${NOT_FOUND} ${inShell(words)}`));
-      else if (error) reject(new Error(stderr.trim().replace(`${PROGRAM}: `, "") || because(error)));
-      else resolve(stdout.trim().replace(CONTROL, ""));
-    });
-  });
-}
-
-/** Start a marathon in this terminal when pi has left it. */
-function startAfterPi(folder: string, ctx: ExtensionContext): void {
-  const cwd = ctx.cwd; // ctx is gone by then
-  const task = isBelow(folder, cwd) ? path.relative(cwd, folder) : folder;
-  const words = ["--task", task];
-  if (!inTerminal(ctx)) throw new Error(`this pi has no terminal to give away. ${inShell(words)}`);
-  if (spawnSync(PROGRAM, ["--version"]).status !== 0) throw new Error(`${NOT_FOUND} ${inShell(words)}`);
-  process.once("exit", () => {
-    const ended = spawnSync(PROGRAM, words, { cwd, stdio: "inherit" });
-    process.exitCode = ended.status ?? 1;
-  });
-}
-
 // Words
 
-const inShell = (words: string[]) => `Type in a shell: ${[PROGRAM, ...words.map(quoted)].join(" ")}`;
-const quoted = (word: string) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
-
-function because(error: unknown): string {
+export function because(error: unknown): string {
   return (error instanceof Error ? error.message : String(error)).replace(CONTROL, "");
 }
 
-function duration(seconds: number): string {
+export function duration(seconds: number): string {
   if (seconds < 60) return `${Math.max(0, Math.floor(seconds))}s`;
   const minutes = Math.floor(seconds / 60);
   return minutes < 60 ? `${minutes}m` : `${Math.floor(minutes / 60)}h ${String(minutes % 60).padStart(2, "0")}m`;
@@ -309,23 +209,17 @@ class Marathon {
   private escaped = false;
   private ended = false;
   private complained = false;
-  private leaving = false;
   private drawn = "";
-  private cwd = process.cwd();
   private ticker: NodeJS.Timeout | undefined;
   private settling: NodeJS.Timeout | undefined;
 
-  constructor(private readonly pi: ExtensionAPI, private readonly state: RunnerState | undefined) {}
+  constructor(private readonly pi: ExtensionAPI, private readonly state: RunnerState) {}
 
   registerCommands(): void {
-    const complete: Complete = (prefix) => completeFolder(prefix, this.cwd);
-    this.command("marathon-loop", "Start a marathon on a task", (args, ctx) => this.start(args, ctx), complete);
-    this.command("marathon-status", "Show where the marathon stands", async (args, ctx) => {
-      ctx.ui.notify(this.facts.taskDir ? this.report() : await toldByProgram(args, ctx.cwd), "info");
-    });
-    this.command("marathon-steer", "Send guidance to a marathon's next session", (args, ctx) => this.steer(args, ctx));
+    this.command("marathon-status", "Show where it stands", (_args, ctx) => ctx.ui.notify(this.report(), "info"));
+    this.command("marathon-steer", "Send guidance to the next session", (args, ctx) => this.steer(args, ctx));
     this.command("marathon-pause", "Pause the marathon after this session", (_args, ctx) => {
-      putInInbox(this.taskDir(), { kind: "stop", to: this.state?.id });
+      putInInbox(this.facts.taskDir, { kind: "stop", to: this.state.id });
       ctx.ui.notify("The marathon pauses after this session.", "info");
     });
   }
@@ -347,17 +241,24 @@ class Marathon {
     this.on("tool_execution_end", ({ toolCallId: id, toolName: name, result, isError }, ctx) => {
       const seconds = (Date.now() - (this.called.get(id) ?? Date.now())) / 1000;
       this.called.delete(id);
-      this.log(ctx, "tool_ended", { id, name, text: textIn(result?.content), failed: isError === true, seconds });
+      const [text, diff] = [textIn(result?.content), String(result?.details?.diff ?? "")];
+      this.log(ctx, "tool_ended", { id, name, text, failed: isError === true, seconds, diff });
     });
+    // Not guarded: pi blocks a tool whose handler failed.
+    const on = this.pi.on as (event: string, handler: (event: Fields) => unknown) => void;
+    on.call(this.pi, "tool_call", ({ toolName }) => this.refusal(String(toolName)));
     // The tool calls of the turn before are done, and the next request is not sent yet.
     this.on("turn_start", (_event, ctx) => this.limit && this.abort(ctx));
     this.on("session_before_compact", ({ reason }, ctx) => {
       clearTimeout(this.settling);
-      this.log(ctx, "notice", { text: `pi compacts its context (${reason})`, level: "info" });
+      this.log(ctx, "compaction_began", { reason: String(reason ?? "") });
     });
-    this.on("session_compact", ({ compactionEntry }, ctx) => this.count(compactionEntry, ctx));
+    this.on("session_compact", ({ compactionEntry }, ctx) => {
+      this.count(compactionEntry, ctx);
+      this.log(ctx, "compaction_ended", { before: compactionEntry?.tokensBefore ?? 0 });
+    });
     this.on("session_compact_failed", ({ errorMessage }, ctx) => {
-      this.log(ctx, "notice", { text: `pi could not compact its context: ${errorMessage}`, level: "warning" });
+      this.log(ctx, "compaction_ended", { error: String(errorMessage) });
     });
     // agent_settled came with entry renderers (0.80.4). In older versions a retry or a compaction may follow agent_end
     // without notice, so we wait and see whether the agent starts again.
@@ -370,8 +271,7 @@ class Marathon {
   }
 
   private begin(ctx: ExtensionContext): void {
-    this.cwd = ctx.cwd;
-    this.facts = this.state?.read() ?? {};
+    this.facts = this.state.read() ?? {};
     const { taskDir, phase, iteration, run, usage, worked } = this.facts;
     // In rpc mode one pi process serves many sessions. Its children must see the present one.
     for (const [name, value] of Object.entries({ TASK_DIR: taskDir, PHASE: phase, ITERATION: iteration, RUN: run })) {
@@ -389,8 +289,8 @@ class Marathon {
       this.ticker.unref();
     }
     if (!inTerminal(ctx)) return;
-    ctx.ui.setStatus("marathon", taskDir ? "marathon: running" : WELCOME);
     if (!taskDir) return;
+    ctx.ui.setStatus("marathon", "marathon: running");
     ctx.ui.onTerminalInput?.((data) => void (this.escaped ||= ESCAPE_KEY.test(data)));
     this.draw(ctx);
   }
@@ -423,7 +323,7 @@ class Marathon {
     if (ctx.isIdle()) return this.settle(ctx);
     if (this.aborted) return;
     this.aborted = true;
-    this.state?.update({ limit: this.limit });
+    this.state.update({ limit: this.limit });
     ctx.abort();
   }
 
@@ -433,7 +333,7 @@ class Marathon {
     const text = `${said(counter, used)} of ${said(counter, budget.limit)} (${budget.flag}) are used.`;
     this.log(ctx, "notice", { text, level: "warning" });
     ctx.ui.notify(text, "warning");
-    this.state?.update({ warned: [...(this.state.read()?.warned ?? []), budget.field] });
+    this.state.update({ warned: [...(this.state.read()?.warned ?? []), budget.field] });
   }
 
   /** So that the human finds this session in `pi -r`, and the runner can name it in the records of the task. */
@@ -441,7 +341,7 @@ class Marathon {
     const { taskDir, phase, iteration, run } = this.facts;
     const again = run > 1 ? ` (run ${run})` : "";
     this.pi.setSessionName(`${path.basename(taskDir)} · ${phase} · ${iteration}${again}`.replace(CONTROL, ""));
-    this.state?.update({ sessionId: ctx.sessionManager.getSessionId() });
+    this.state.update({ sessionId: ctx.sessionManager.getSessionId() });
   }
 
   private hear(message: Fields, ctx: ExtensionContext): void {
@@ -496,7 +396,7 @@ class Marathon {
       return ctx.ui.notify(`${CONTINUES}. Type /quit to end the session.`, "info");
     }
     const limit = (aborted && this.limit) || null; // a session that came to its own end is a good one
-    this.state?.update({ sessionEnded: true, limit, stopReason, errorMessage, saidComplete, usage: this.usage });
+    this.state.update({ sessionEnded: true, limit, stopReason, errorMessage, saidComplete, usage: this.usage });
     this.ended = true;
     ctx.shutdown();
   }
@@ -511,7 +411,7 @@ class Marathon {
     clearInterval(this.ticker);
     clearTimeout(this.settling);
     if (this.facts.taskDir && !this.ended && inTerminal(ctx)) {
-      this.state?.update({ usage: this.usage, worked: this.seconds });
+      this.state.update({ usage: this.usage, worked: this.seconds });
     }
   }
 
@@ -535,8 +435,8 @@ class Marathon {
   }
 
   private report(): string {
-    const taskDir = this.taskDir();
-    const { run, waitSeconds, waitReason, feedbackQuestion } = this.state?.read() ?? {};
+    const { taskDir } = this.facts;
+    const { run, waitSeconds, waitReason, feedbackQuestion } = this.state.read() ?? {};
     const sent = entriesOf(inboxOf(taskDir)).length;
     const lines = [this.line(), `run ${run ?? 1}, ${taskDir}`, `STATE.json: ${proposal(taskDir)}`];
     if (feedbackQuestion) lines.push(`waits for your answer: ${feedbackQuestion}`);
@@ -547,48 +447,34 @@ class Marathon {
   }
 
   private steer(args: string, ctx: ExtensionContext): void {
-    const [taskDir, text] = this.facts.taskDir ? [this.facts.taskDir, args.trim()] : addressed(args, ctx.cwd);
-    if (!text) throw new Error("give a message: /marathon-steer MESSAGE");
-    putInInbox(taskDir, { kind: "steer", text });
-    const here = "Sent. The next session gets it. To tell this session, just type your message.";
-    const there = `Sent to ${path.basename(taskDir)}. Its next session gets it at the latest.`.replace(CONTROL, "");
-    ctx.ui.notify(this.facts.taskDir ? here : there, "info");
-  }
-
-  private taskDir(): string {
-    if (typeof this.facts.taskDir === "string") return this.facts.taskDir;
-    throw new Error(`no marathon is running in this pi. For another one, type in a shell: ${PROGRAM} stop TASK`);
-  }
-
-  private start(args: string, ctx: ExtensionCommandContext): void {
-    if (this.facts.taskDir) throw new Error(`a marathon is already running here: ${this.facts.taskDir}`);
-    if (!args.trim()) throw new Error("give the task: /marathon-loop PATH. No task yet? Make one with /scribe");
-    const folder = typedFolder(args, ctx.cwd);
-    if (!isTask(folder)) throw new Error(`${folder} has no instructions.md. Make a task with /scribe`);
-    if (this.leaving) throw new Error("a marathon starts as soon as the agent has stopped");
-    if (this.state?.read()) this.state.update({ taskDir: folder });
-    else startAfterPi(folder, ctx);
-    this.leaving = true;
-    if (!ctx.isIdle()) ctx.ui.notify("The marathon starts when the agent has stopped. Esc stops it now.", "info");
-    ctx.shutdown();
+    if (!args.trim()) throw new Error("give a message: /marathon-steer MESSAGE");
+    putInInbox(this.facts.taskDir, { kind: "steer", text: args.trim() });
+    ctx.ui.notify("Sent. The next session gets it. To tell this session, just type your message.", "info");
   }
 
   private command(
     name: string,
     description: string,
-    act: (args: string, ctx: ExtensionCommandContext) => void | Promise<void>,
-    getArgumentCompletions?: Complete,
+    act: (args: string, ctx: ExtensionCommandContext) => void,
   ): void {
     const handler = async (args: string, ctx: ExtensionCommandContext) => {
       try {
-        await act(args, ctx);
+        act(args, ctx);
         // This command was the text that kept the session open.
         if (this.held === "typing") this.settle(ctx);
       } catch (error) {
         ctx.ui.notify(`marathon: ${because(error)}`, "error");
       }
     };
-    this.pi.registerCommand(name, { description, handler, getArgumentCompletions });
+    this.pi.registerCommand(name, { description, handler });
+  }
+
+  /** What pi is answered about a tool that this phase may not use. The runner's own tools are always there. */
+  private refusal(name: string): { block: true; reason: string } | undefined {
+    const tools: string[] = Array.isArray(this.facts.tools) ? this.facts.tools : [];
+    const refused = tools[0]?.startsWith("!") ? tools.includes(`!${name}`) : tools.length > 0 && !tools.includes(name);
+    if (!refused || name === "marathon_wait" || name === "human_feedback") return undefined;
+    return { block: true, reason: `The phase ${this.facts.phase} may not use ${name} (tools: ${tools.join(", ")}).` };
   }
 
   private on(name: string, handler: Handler): void {
@@ -612,7 +498,7 @@ class Marathon {
   }
 }
 
-function inTerminal(ctx: ExtensionContext): boolean {
+export function inTerminal(ctx: ExtensionContext): boolean {
   // ctx.mode came with 0.78.1.
   return ctx.mode ? ctx.mode === "tui" : ctx.hasUI && process.stdout.isTTY === true && !process.argv.includes("rpc");
 }

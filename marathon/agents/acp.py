@@ -1,0 +1,294 @@
+"""Agents that speak the Agent Client Protocol: JSON-RPC on standard input and output, one process for all sessions.
+
+A new agent is a row of `ROWS`. Without a row, any program that speaks the protocol runs with `--agent acp -- PROGRAM`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from marathon import __version__
+from marathon.agents.acp_reading import ALLOW, Reading, denials, failure_in, request_of
+from marathon.agents.base import Host, Outcome, crash, failed_outcome, interruption, tell_swept
+from marathon.agents.conversation import Conversation
+from marathon.agents.permissions import ALLOWED, Request, allows
+from marathon.agents.pi.typed import Typed
+from marathon.agents.programs import Program
+from marathon.agents.reading import Failure, Records, table_in
+from marathon.core.error_kind import is_blocking
+from marathon.core.events import LONGEST_TEXT, Event, Notice, Output
+from marathon.core.life import Steer
+from marathon.core.text import one_line, says_complete
+from marathon.errors import AgentUnavailable, WrongUsage
+from marathon.process.start import Command
+from marathon.process.supervisor import Resident
+
+_STEER = "_session/steering"
+_GO_ON = "That was not allowed. Go on without it. If you cannot, write STATE.json with a question for the human."
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is special about one agent."""
+
+    program: Program
+    argv: tuple[str, ...]
+    mode: str = ""  # of a session, where edits inside the project need no question
+    tells_cost: bool = False
+    tells_tokens: bool = False
+    counts_last: bool = False  # the tokens it tells are those of the last request
+    joins: bool = False  # a second prompt reaches the model while the first is worked on
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+ROWS = {
+    "gemini": Row(
+        Program(
+            "gemini",
+            "npm install -g @google/gemini-cli",
+            ("--skip-trust", "--list-sessions"),
+            "start gemini and type /auth, or set GEMINI_API_KEY",
+        ),
+        ("--acp", "--skip-trust"),
+        mode="autoEdit",
+        tells_tokens=True,
+        env={"GEMINI_CLI_NO_RELAUNCH": "true"},  # else a second process with the same memory
+    ),
+    "opencode": Row(
+        Program(
+            "opencode",
+            "npm install -g opencode-ai",
+            ("auth", "list"),
+            "type: opencode auth login",
+            logged_in=r"[1-9]\d* (credential|environment)",
+        ),
+        ("acp",),
+        tells_cost=True,
+        counts_last=True,
+        joins=True,
+    ),
+}
+
+
+class AcpAgent:
+    """Starts the program for the first session, keeps it for the next ones, and starts a new one after a crash."""
+
+    has_tools = False
+
+    def __init__(self, name: str, args: tuple[str, ...]) -> None:
+        self.name = name
+        self.allowed: tuple[str, ...] = ALLOWED
+        while args[:1] == (ALLOW,):
+            self.allowed, args = (*self.allowed, *args[1:2]), args[2:]
+        row = ROWS.get(name)
+        self.row = row or Row(Program(args[0] if args else "", "", (), "log in with the program itself"), args[1:])
+        self.argv = (self.row.program.name, *self.row.argv, *(args if row else ()))
+        self.tells_cost, self.tells_tokens = self.row.tells_cost, self.row.tells_tokens
+        self.can_be_steered = self.row.joins
+        self.process: Resident | None = None
+        self.numbers = itertools.count(1)
+        self.greeting: dict[str, Any] = {}  # what the program said about itself
+
+    def check(self) -> None:
+        if self.name in ROWS:
+            self.row.program.version()
+        elif not self.argv[0]:
+            raise WrongUsage("The acp agent needs a program: pi-marathon --task DIR --agent acp -- PROGRAM")
+        elif shutil.which(self.argv[0]) is None:
+            raise AgentUnavailable(f"{self.argv[0]!r} was not found or is not executable. Check the name after --.")
+
+    def run(self, host: Host) -> Outcome:
+        if self.process is None:
+            env = {**self.row.env, **host.env}
+            self.process = Resident(Command(self.argv, host.project, env, inherit=(host.lock_fd,)))
+            self.greeting = {}
+        session = _Session(self, self.process, host)
+        outcome = session.run()
+        if session.exit is not None:
+            self.process = None
+        elif not session.usable:
+            self.close()
+        else:
+            tell_swept(host, self.process.sweep())
+        return outcome
+
+    def close(self) -> None:
+        if self.process is not None:
+            self.process.close()
+            self.process = None
+
+
+class _Session(Conversation):
+    def __init__(self, agent: AcpAgent, process: Resident, host: Host) -> None:
+        super().__init__(process, host)
+        self.program = agent.argv[0]
+        self.usable = True  # for another session
+        self._agent = agent
+        self._reading = Reading()
+        self._records = Records()
+        self._open: dict[int, tuple[str, str]] = {}  # our requests without a response: method, and the steering sent
+        self._session = ""
+        self._failure: Failure | None = None
+        self._reason = ""  # why the turn ended
+        self._questions: list[tuple[object, dict[str, Any]]] = []  # to the human, with their ids
+        self._denied: list[Request] = []
+
+    def run(self) -> Outcome:
+        if self._agent.greeting:
+            self._new_session()
+        else:
+            able = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
+            about = {"name": "pi-marathon", "version": __version__}
+            self._request("initialize", protocolVersion=1, clientCapabilities=able, clientInfo=about)
+        self.converse(self.is_over)
+        self.usable = bool(self._session)
+        if self.exit is None and "close" in table_in(self._able("sessionCapabilities")):
+            self._request("session/close", sessionId=self._session)  # it goes out with the next session
+        return replace(self._ending(), seconds=self.seconds, steered=tuple(self.steered), session=self._session)
+
+    def _ending(self) -> Outcome:
+        exit, denied = self.exit, denials(self._agent.name, self._denied)
+        if exit is not None and not self.is_over():
+            cause = f"{self.program} failed ({crash(exit)}){self.notes()}"
+            return interruption(exit) or Outcome("crashed", cause, permanent=is_blocking(exit.code, cause))
+        if self.stopped or self._reason == "cancelled":
+            return Outcome("left", "stopped with Esc", stop_reason="aborted", denied=denied)
+        if self._failure is not None:
+            return replace(failed_outcome(self._failure, self._agent.row.program.log_in), denied=denied)
+        signal = says_complete(self._reading.said)
+        return Outcome("ended", stop_reason=self._reason, signal=signal, denied=denied)
+
+    # What the program's messages mean
+
+    def read(self, line: bytes, complete: bool) -> Iterable[Event]:
+        for record in self._records.take(line, complete):
+            if record is None:
+                yield Output("out", line[:LONGEST_TEXT].decode("utf-8", "replace"))
+                continue
+            method, params = str(record.get("method", "")), table_in(record.get("params"))
+            if not method:
+                yield from self._answered(record)
+            elif method == "session/update" and params.get("sessionId") == self._session and self._prompts():
+                yield from self._reading.events(table_in(params.get("update")))
+            elif method == "session/request_permission":
+                yield from self._asked(record.get("id"), params)
+            elif "id" in record:
+                self._reply(record["id"], error={"code": -32601, "message": f"{method} is not offered"})
+
+    def is_over(self) -> bool:
+        return self._failure is not None or bool(self._reason and not self._prompts())
+
+    def listens(self) -> bool:
+        return bool(self._prompts()) and self.can_be_steered()
+
+    def can_be_steered(self) -> bool:
+        offered = table_in(self._agent.greeting.get("_meta")).get("steering")
+        return self._agent.row.joins or table_in(offered).get("supported") is True
+
+    def steer(self, steer: Steer) -> None:
+        text = [{"type": "text", "text": steer.text}]
+        if self._agent.row.joins:
+            self._request("session/prompt", steer.id, sessionId=self._session, prompt=text)
+        else:
+            meta = {"steering": {"idleBehavior": "promptRequired"}}
+            self._request(_STEER, steer.id, sessionId=self._session, prompt=text, _meta=meta)
+
+    def stop(self) -> None:
+        self.send({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": self._session}})
+
+    def _answered(self, response: dict[str, Any]) -> Iterable[Event]:
+        method, steering = self._open.pop(response.get("id", 0), ("", ""))
+        result, error = table_in(response.get("result")), table_in(response.get("error"))
+        if steering and (error or result.get("outcome") == "promptRequired"):  # too late: it is for the next session
+            self.steered.remove(steering)
+        elif error and method in ("initialize", "session/new", "session/prompt"):
+            self._failure = failure_in(error)
+        elif method == "initialize":
+            self._agent.greeting = result
+            self._new_session()
+        elif method == "session/new":
+            self._session = one_line(str(result.get("sessionId", "")), 100)
+            options = {each.get("id"): each for each in map(table_in, result.get("configOptions") or [])}
+            self._reading.model = str(options.get("model", {}).get("currentValue") or "")
+            modes = [table_in(mode).get("id") for mode in table_in(result.get("modes")).get("availableModes") or []]
+            if self._agent.row.mode in modes:
+                self._request("session/set_mode", sessionId=self._session, modeId=self._agent.row.mode)
+            self._prompt(Path(self.host.prompt).read_text(encoding="utf-8"))
+        elif method == "session/prompt":
+            self._reason = str(result.get("stopReason") or "end_turn")
+            yield from self._reading.end(result, sums=not self._agent.row.counts_last)
+            if self._reading.refused and not self._prompts() and not self.stopped:  # a refusal ended the turn
+                self._reading.refused = False
+                self._prompt(_GO_ON)
+
+    # Permissions
+
+    def _asked(self, id: object, params: dict[str, Any]) -> Iterable[Event]:
+        call = self._reading.call_of(table_in(params.get("toolCall")))
+        request = request_of(call, self.host.project)
+        roots = [os.path.realpath(each) for each in (self.host.project, self.host.env["MARATHON_TASK_DIR"])]
+        question = {**params, "shown": request.shown}
+        yield from self._reading.ends_part()
+        if allows(request, roots, self._agent.allowed):
+            self._decide(id, question, "allow_once")
+        elif self.host.attended:
+            self._questions.append((id, question))
+            if len(self._questions) == 1:
+                yield self._question()
+        else:
+            self._denied.append(request)
+            self._decide(id, question, "reject_once")
+            yield Notice(f"{self._agent.name} was not allowed to: {question['shown']}", "warning")
+
+    def _question(self) -> Notice:
+        about = self._questions[0][1]["shown"]
+        return Notice(f"? May {self._agent.name} do this: {about} (y or n, then Enter)", "warning")
+
+    def _decide(self, id: object, question: dict[str, Any], kind: str) -> None:
+        options = [table_in(each) for each in question.get("options") or []]
+        chosen = next((each.get("optionId") for each in options if each.get("kind") == kind), None)
+        outcome = {"outcome": "selected", "optionId": chosen} if chosen is not None else {"outcome": "cancelled"}
+        self._reading.refused = kind == "reject_once"
+        self._reply(id, result={"outcome": outcome})
+
+    def may_detach(self) -> bool:
+        return super().may_detach() and not self._questions
+
+    def obey(self, typed: Typed) -> None:
+        if not self._questions or typed.key == "alt+enter":
+            super().obey(typed)
+            return
+        id, question = self._questions.pop(0)
+        yes = typed.key == "enter" and typed.text.lower() in ("y", "yes")
+        self._decide(id, question, "allow_once" if yes else "reject_once")
+        if self._questions:
+            self.host.emit(self._question())
+
+    # Messages to the program
+
+    def _request(self, method: str, steering: str = "", /, **params: Any) -> None:
+        number = next(self._agent.numbers)
+        self._open[number] = method, steering
+        self.send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+
+    def _reply(self, id: object, **answer: Any) -> None:
+        self.send({"jsonrpc": "2.0", "id": id, **answer})
+
+    def _new_session(self) -> None:
+        self._request("session/new", cwd=str(self.host.project), mcpServers=[])
+
+    def _prompt(self, text: str) -> None:
+        self._request("session/prompt", sessionId=self._session, prompt=[{"type": "text", "text": text}])
+
+    def _prompts(self) -> int:
+        """How many prompts wait for their answer."""
+        return sum(method == "session/prompt" for method, _ in self._open.values())
+
+    def _able(self, name: str) -> Any:
+        return table_in(self._agent.greeting.get("agentCapabilities")).get(name)
