@@ -28,7 +28,8 @@ def svg(state: LaneState, rows: Sequence[Row]) -> str:
     title = f"<title>{_text(state.name)}: {_text(state.metric_name or 'metric')}</title>"
     if not points:
         return f'{head}{title}<text x="20" y="40">There is no measurement yet.</text></svg>\n'
-    kept = [(row, metric) for row, metric in points if _is_reference(state, row)]
+    moves = ("baseline", "keep", "drift", *(["log"] if state.acceptance == "log" else []))
+    kept = [(row, metric) for row, metric in points if row.action in moves]
     last = max(row.iteration for row in rows)
     scale = _Scale([metric for _, metric in points], last)
     parts = [head, title, _axis(scale, state), _iterations(scale, last), _legend(rows)]
@@ -65,10 +66,6 @@ class _Scale:
         span = self.high - self.low
         share = (min(max(metric, self.low), self.high) - self.low) / span if span else 0.5
         return _HEIGHT - _BELOW - (_HEIGHT - _BELOW - _EDGE) * share
-
-
-def _is_reference(state: LaneState, row: Row) -> bool:
-    return row.action in ("baseline", "keep", "drift") or (state.acceptance == "log" and row.action == "log")
 
 
 def _axis(scale: _Scale, state: LaneState) -> str:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from marathon.core.names import completions
 from marathon.core.text import age, one_line
-from marathon.show.status import Status
+from marathon.show.status import REBOOTED, Status
 
 _WIDEST = 50  # cells of a column; what an agent wrote may be long
 _HEADINGS = ("Task", "State", "Sessions", "Cost", "Age")
-_NUMBERS = ("Sessions", "Cost", "Age")
+_NUMBERS = ("Sessions", "Cost", "Age", "Time")
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,7 @@ class Row:
     project: Path
     status: Status
     idle: float  # seconds since something happened
+    loop: str = ""  # the name of a measured loop
 
     @property
     def waits_for_you(self) -> bool:
@@ -30,23 +33,31 @@ class Row:
 
     @property
     def name(self) -> str:
-        return self.folder.name
+        return self.loop or self.folder.name
 
     @property
     def state(self) -> str:
         """Such as `waiting for you: review of plan`, `implement (running)`, `completed`."""
         status = self.status
+        if status.rebooted:
+            return REBOOTED
         if self.waits_for_you:
             return f"waiting for you: {status.waits_for.removeprefix('your ').removeprefix('you: ')}"
         if status.condition == "waiting":
             return f"{status.phase}: waits for {status.waits_for}"
-        return f"{status.phase} ({status.condition})" if _works(status) else status.condition
+        works = status.run and status.condition in ("running", "ready", "interrupted")
+        return f"{status.phase} ({status.condition})" if works else status.condition
 
     def as_json(self) -> dict[str, Any]:
         status = self.status
         return {
             **{name: getattr(status, name) for name in ("task", "condition", "phase", "run", "iteration", "seconds")},
             "name": self.name,
+            "kind": "loop" if self.loop else "task",
+            **{
+                name: getattr(status, name)
+                for name in ("runner", "background", "rebooted", "worktree", "branch", "resume")
+            },
             "project": str(self.project),
             "waits_for": status.waits_for,
             "cost": status.usage.cost,
@@ -62,36 +73,76 @@ def in_order(rows: Sequence[Row]) -> list[Row]:
 def table(rows: Sequence[Row], *, projects: bool = False) -> list[str]:
     """Aligned columns. Wide characters count as two cells."""
     headings = (*_HEADINGS, *(("Project",) if projects else ()))
-    cells = [list(headings), *(_cells(row, projects=projects) for row in in_order(rows))]
-    widths = [max(_width(line[place]) for line in cells) for place in range(len(headings))]
-    return ["  ".join(map(_aligned, line, widths, headings)).rstrip() for line in cells]
+    rows = in_order(rows)
+    return aligned(
+        headings, [_cells(row, name, projects=projects) for row, name in zip(rows, _names(rows), strict=True)]
+    )
 
 
-def _cells(row: Row, *, projects: bool) -> list[str]:
+def after_reboot(rows: Sequence[Row], here: Path) -> list[str]:
+    """How to go on with each task whose runner ended with the machine."""
+    lines = []
+    for row in (row for row in in_order(rows) if row.status.rebooted):
+        there = "" if row.project == here else f"cd {shlex.quote(str(row.project))} && "
+        lines.append(one_line(f"{row.name}: {REBOOTED}; go on with: {there}{row.status.resume}", 4000))
+    return lines
+
+
+def in_background(rows: Sequence[Row]) -> list[str]:
+    """Which tasks run without a terminal, and how to see one."""
+    rows = in_order(rows)
+    names = [name for row, name in zip(rows, _names(rows), strict=True) if row.status.background]
+    if not names:
+        return []
+    return [f"In the background: {', '.join(names)}", f"  See it: pi-marathon attach {shlex.quote(names[0])}"]
+
+
+def _names(rows: Sequence[Row]) -> list[str]:
+    """The names without their time, where that names one task. Rows fit into more windows then."""
+    return [one_line(name) for name in completions("", [row.name for row in rows])]
+
+
+def aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    cells = [[(cell, _width(cell)) for cell in line] for line in (headings, *rows)]
+    widest = [max(width for _, width in column) for column in zip(*cells, strict=True)]
+    return ["  ".join(map(_aligned, line, widest, headings)).rstrip() for line in cells]
+
+
+def _cells(row: Row, name: str, *, projects: bool) -> list[str]:
     status = row.status
-    cost = f"${status.usage.cost:.2f}" if status.usage.cost else ""
     sessions = str(status.iteration) if status.run else ""
-    shown = [_cut(row.name), _cut(row.state), sessions, cost, age(row.idle)]
+    shown = [
+        cut(name),
+        cut(f"loop: {row.state}" if row.loop else row.state),
+        sessions,
+        money(status),
+        age(row.idle),
+    ]
     return [*shown, one_line(str(row.project), 200)] if projects else shown
 
 
-def _works(status: Status) -> bool:
-    return bool(status.run) and status.condition in ("running", "ready", "interrupted")
+def money(status: Status) -> str:
+    return f"${status.usage.cost:.2f}" if status.usage.cost else ""
 
 
-def _aligned(text: str, width: int, heading: str) -> str:
-    space = " " * (width - _width(text))
+def _aligned(cell: tuple[str, int], widest: int, heading: str) -> str:
+    text, width = cell
+    space = " " * (widest - width)
     return space + text if heading in _NUMBERS else text + space
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
+    line = one_line(text)
+    if _width(line) <= _WIDEST:
+        return line
     from rich.cells import set_cell_size
 
-    line = one_line(text)
-    return line if _width(line) <= _WIDEST else set_cell_size(line, _WIDEST - 1).rstrip() + "…"
+    return set_cell_size(line, _WIDEST - 1).rstrip() + "…"
 
 
 def _width(text: str) -> int:
+    if text.isascii():
+        return len(text)
     from rich.cells import cell_len  # only here, because it takes as long to load as the rest of the list
 
     return cell_len(text)

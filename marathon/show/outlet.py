@@ -27,8 +27,8 @@ class Outlet:
         self._piece = _PIECE_FOR_A_TERMINAL if terminal else _PIECE_FOR_A_PIPE
 
     def write(self, text: str) -> None:
-        """A closed window or pipe ends the view, not the marathon."""
-        if self._out is None:
+        """A closed window or pipe ends the view, not the marathon. No text means to try what is held again."""
+        if self._out is None or not (text or self._held):
             return
         try:
             if self._fd is None:
@@ -41,6 +41,11 @@ class Outlet:
                     self._make_room()
         except (OSError, ValueError):
             self._out = None
+
+    @property
+    def behind(self) -> bool:
+        """Whether the reader has still to read something."""
+        return bool(self._held)
 
     def close(self) -> None:
         """Write what is held, if someone reads it now."""

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from marathon.core.text import clean, one_line
+from marathon.core.text import clean, counted, duration, one_line
 from marathon.show.status import Status, check_line, session_line, status_lines
+
+if TYPE_CHECKING:
+    from marathon.core.comments import Standing
+    from marathon.core.rounds import Round
 
 _MEANING = {
     0: "completed",
@@ -40,6 +46,39 @@ def as_markdown(status: Status, code: int, when: str) -> str:
     if status.note:
         parts += ["## The agent's note", f"> {one_line(status.note, 600)}"]
     return clean("\n\n".join(parts)) + "\n"
+
+
+def as_description(status: Status, rounds: Sequence[Round], comments: Sequence[Standing]) -> str:
+    """What a reviewer of the change should know, as Markdown for a pull request. Foreign words stand in code."""
+    spent = f", ${status.usage.cost:.2f}" if status.usage.cost else ""
+    worked = f"{counted(len(status.sessions), 'session')}, {duration(status.seconds)}{spent}"
+    parts = [f"**{_code(Path(status.task).name)}**: {status.condition}, {worked}."]
+    if status.checks:
+        parts += ["### Criteria", "\n".join(f"- {_code(check_line(each))}" for each in status.checks)]
+    if rounds:
+        parts += ["### Rounds", "\n".join(map(_round, rounds))]
+    if comments:
+        parts += ["### Comments and answers", "\n".join(map(_comment, comments))]
+    return "\n\n".join(parts) + "\n"
+
+
+def _round(each: Round) -> str:
+    reviewed = "reviewed" if each.looked_at else "not reviewed" if each.verdict else "waits for a review"
+    by = " by hand" if each.by == "human" else ""
+    said = f": {_code(each.feedback)}" if each.feedback else ""
+    return f"- {_code(each.phase)}, round {each.label}{by}: {each.verdict or 'open'}, {reviewed}{said}"
+
+
+def _comment(each: Standing) -> str:
+    answer = _code(each.answer.text) if each.answer else "withdrawn" if each.comment.withdrawn else "not answered"
+    comment = each.comment
+    where = f" {_code(comment.where())}" if comment.where() else ""
+    return f"- {comment.id} ({comment.kind}){where}: {_code(comment.text)}\n  - {answer}"
+
+
+def _code(text: str) -> str:
+    """Words on one line that no page acts on: no markup, no mention, no link."""
+    return f"`{one_line(text, 300).replace('`', chr(39))}`"
 
 
 def _block(lines: list[str]) -> str:

@@ -5,252 +5,228 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TextIO
 
+from marathon.core import events
 from marathon.core.budgets import Usage
-from marathon.core.events import (
-    CheckEnded,
-    Checking,
-    Event,
-    HumanNeeded,
-    Notice,
-    Output,
-    SessionBegan,
-    SessionEnded,
-    Text,
-    Ticked,
-    ToolCalled,
-    ToolEnded,
-    Typing,
-    Used,
-    WaitBegan,
-    Waiting,
-)
-from marathon.core.text import amount, clean, counted, duration, one_line
+from marathon.core.names import short_name
+from marathon.core.text import clean, duration, one_line
+from marathon.show import blocks
+from marathon.show.blocks import Block, Line, Prose
+from marathon.show.live import Region, fit_end, footer
+from marathon.show.markdown import split_complete, wrapped
 from marathon.show.outlet import Outlet
-from marathon.show.status import check_line
 
-_SIGNS = {"info": "", "warning": "⚠️  ", "error": "❌ "}
-_RULE, _TOOL, _RESULT, _FAILED = "1;36", "36", "2", "31"
-_NOTICE = {"info": "1", "warning": "33", "error": "31"}
-_RESULT_LINES = 3
+STEERED = ("type to steer", "Alt+Enter next session", "Esc stop")  # what a human may do while pi works,
+DETACH = "d detach"
+KEPT = ("type a note for the next session",)  # and while a program works that cannot be told anything
+_OF_WORK = events.Ticked | events.Text | events.Output | events.ToolCalled
+_AMID_TEXT = events.Text | events.ToolUpdated | events.Output | events.Notice  # these do not end a message
+_BETWEEN_DRAWINGS = 0.1  # seconds
+_MOST_WAITING = 500  # lines that wait to be drawn
+_LONGEST_THOUGHT = 64 * 1024
+_LIVE_ROWS, _TAIL_LINES, _MOST_CALLS = 10, 3, 50
+
+
+@dataclass
+class _Running:
+    """A tool call that has not ended."""
+
+    call: events.ToolCalled
+    since: float
+    tail: str = ""
 
 
 class Screen:
-    """A consumer of events. `live` keeps one status line at the bottom; otherwise each event that matters is a line."""
+    """A consumer of events. `live` keeps the footer at the bottom; otherwise each event that matters is a line.
 
-    def __init__(self, out: TextIO | None, *, live: bool, notify: bool, color: bool | None = None) -> None:
+    A live screen needs Ticked several times a second. `hints` name what a human may type.
+    """
+
+    def __init__(
+        self, out: TextIO | None, *, live: bool, notify: bool, color: bool | None = None, hints: Sequence[str] = ()
+    ) -> None:
         self._out = Outlet(out)
         self._live = live
         self._notify = notify
         self._color = (live and not os.environ.get("NO_COLOR")) if color is None else color
-        self._session: SessionBegan | None = None
+        self._hints = hints
+        self._region = Region(self._out, self._color)
+        self._session: events.SessionBegan | None = None
+        self._working = False  # the agent leaves the terminal to us, so the footer may be drawn
         self._began = 0.0
         self._used = Usage()
-        self._calls: dict[str, str] = {}  # what each open tool call is, by its id
-        self._last_call = ""  # the id of the call whose result may stand right below it
+        self._calls: dict[str, _Running] = {}
+        self._speech = ""  # Markdown that is not complete
+        self._thought = ""
+        self._compacting = 0.0  # since when
         self._typed = ""
-        self._drawn = ""
-        self._in_line = False  # the agent's text stands in an unfinished line
-        self._thinking = False
-        self._held = ""  # the agent's unfinished line while the human types
+        self._status: list[Line] = []  # of a check or a wait, in place of the footer
+        self._above: list[str] = []  # lines that are not written yet
+        self._last = ""  # the kind of the last block
+        self._next_drawing = 0.0
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         self._out.write("")  # what was held, if the reader reads again
+        if isinstance(event, _OF_WORK):
+            self._working = self._session is not None
+        if isinstance(event, events.Logged):
+            self._status = []
+            if not isinstance(event, _AMID_TEXT):
+                self._end_text()
         match event:
-            case SessionBegan():
-                self._session, self._began, self._used = event, time.monotonic(), Usage()
-                self._calls.clear()
-                self._line(f"─── {_head(event)} · iteration {event.iteration} · {event.agent} ───", _RULE)
-            case Output():
-                self._output(event)
-            case Text():
-                self._text(event)
-            case ToolCalled():
-                self._tool_called(event)
-            case ToolEnded():
-                self._tool_ended(event)
-            case Used():
+            case events.SessionBegan():
+                self._end_calls()
+                self._session, self._working = event, False
+                self._began, self._used = event.at or time.time(), Usage()
+                self._put(blocks.block_of(event))
+            case events.Text():
+                self._say(event)
+            case events.ToolCalled():
+                if len(self._calls) >= _MOST_CALLS:
+                    self._end_calls()
+                self._calls[event.id] = _Running(event, event.at or time.time())
+            case events.ToolUpdated():
+                if event.id in self._calls:
+                    self._calls[event.id].tail = event.text
+            case events.ToolEnded():
+                known = self._calls.pop(event.id, None)
+                self._put(blocks.call_block(known.call if known else events.ToolCalled(event.id, event.name), event))
+            case events.Used():
                 self._used = self._used.plus(event.usage)
-                self._draw()
-            case Typing():
-                self._typing(clean(event.text))
-            case Ticked():
-                self._draw()
-            case SessionEnded():
-                self._session, self._typed = None, ""
-                self._line(f"─── {' │ '.join(_summary(event))} ───", _RULE)
-            case Checking():
-                if self._live:
-                    self._redraw(f"⏳ checking: {one_line(event.name, 120)} │ {duration(event.seconds)}")
-            case CheckEnded():
-                known_by = ("ran" if event.command else "agent") if event.met else None
-                took = f" ({duration(event.seconds)})" if event.command else ""
-                self._line(check_line({**vars(event), "known_by": known_by}) + took, _NOTICE["info"])
-            case WaitBegan():
-                if not self._live:
-                    self._line(f"⏳ {one_line(event.reason, 120)} │ {duration(event.seconds)} left")
-            case Waiting():
-                if self._live:
-                    self._waiting(event)
-            case Notice():
-                self._line(_SIGNS[event.level] + clean(event.text), _NOTICE[event.level])
-            case HumanNeeded():
+            case events.Typing():
+                before, self._typed = self._typed, clean(event.text)
+                if self._typed == before:  # another program had the terminal and moved the cursor
+                    self._region.forget()
+            case events.Checking():
+                self._show_status(f"checking: {one_line(event.name, 120)}", duration(event.seconds))
+            case events.Waiting():
+                hints = [*({DETACH} & {*self._hints}), "any key: go on now"] if event.skippable else []
+                self._show_status(one_line(event.reason, 120), f"{duration(event.left)} left", hints)
+            case events.WaitBegan() if self._live:
+                pass  # the countdown says it
+            case events.SessionEnded():
+                self._end_calls()
+                self._session, self._working, self._typed = None, False, ""
+                self._put(blocks.block_of(event))
+            case events.HumanNeeded():
                 self._ring(event.text)
+            case events.Logged():
+                self._compacting = (event.at or time.time()) if isinstance(event, events.CompactionBegan) else 0.0
+                self._put(blocks.block_of(event))
+        self._draw(at_once=isinstance(event, events.Typing | events.Notice))
+
+    def show_now(self) -> None:
+        """Write what waits for the next drawing."""
+        self._draw(at_once=True)
 
     def close(self) -> None:
         """Leave no half line behind."""
-        self._end_line()
-        self._erase()
+        self._end_text()
+        self._end_calls()
+        self._working, self._status = False, []
+        self._draw(at_once=True)
         self._out.close()
 
-    def _output(self, event: Output) -> None:
-        # A piece of a very long line is nothing that anyone could read.
-        if event.complete and (text := one_line(event.text[:8000], 2000)):
-            self._line(f"  {text}")
-            self._draw()
+    # What stays
 
-    def _text(self, event: Text) -> None:
-        """Text is shown as it comes. While the human types, only whole lines are shown, above the typed line."""
-        if event.thinking != self._thinking:
-            self._end_line()
-            self._thinking = event.thinking
-        self._held += clean(event.text).expandtabs(4)
-        if self._held == "\n" and not self._in_line:
-            self._held = ""  # the end of a part that ended its line itself
-        self._show_held(self._held.rfind("\n") + 1 if self._typed else len(self._held))
-
-    def _show_held(self, length: int) -> None:
-        text, self._held = self._held[:length], self._held[length:]
-        if not text:
+    def _put(self, block: Block) -> None:
+        """Add a block. On a terminal, an empty line stands around a block of several lines."""
+        if not block:
             return
-        self._erase()
-        self._out.write(self._styled(text, _RESULT if self._thinking else ""))
-        self._in_line = not text.endswith("\n")
-        if self._typed:
-            self._draw()
+        kind = "prose" if isinstance(block[0], Prose) else "line" if len(block) == 1 else "lines"
+        apart = {kind, self._last} != {"line"} if self._width else kind == self._last == "prose"
+        if self._last and apart:
+            self._above.append("")
+        self._last = kind
+        self._above += blocks.rows(block, self._width, self._color)
 
-    def _typing(self, text: str) -> None:
-        if text == self._typed:  # the same again means that another program had the terminal and moved the cursor
-            self._drawn, self._in_line = "", False
-        self._typed = text
-        if not text:
-            self._show_held(len(self._held))
-        self._draw()
+    @property
+    def _width(self) -> int | None:
+        """The cells of a row, where text is laid out for a terminal."""
+        return shutil.get_terminal_size().columns - 1 if self._live or self._color else None
 
-    def _tool_called(self, event: ToolCalled) -> None:
-        call = f"{one_line(event.name, 40)} {event.summary}".rstrip()
-        self._calls[event.id] = call
-        self._last_call = event.id
-        self._line(f"⚙ {call}", _TOOL)
+    def _say(self, event: events.Text) -> None:
+        if event.thinking:
+            self._put_speech(rest=True)
+            self._thought += event.text
+            if len(self._thought) > _LONGEST_THOUGHT:
+                self._put_thought()
+        else:
+            self._put_thought()
+            self._speech += event.text
+            if "\n" in self._speech[-len(event.text) - 1 :]:
+                self._put_speech(rest=False)
 
-    def _tool_ended(self, event: ToolEnded) -> None:
-        """Show the first lines of a result, and the call they belong to if other calls came between."""
-        call = self._calls.pop(event.id, one_line(event.name, 40))
-        if event.failed:
-            self._line(f"  │ ✗ {call} failed", _FAILED)
-        elif self._calls or event.id != self._last_call:
-            self._line(f"  │ ⚙ {call}", _TOOL)
-        self._last_call = ""
-        lines = [line for line in clean(event.text).splitlines() if line.strip()]
-        for line in lines[:_RESULT_LINES]:
-            self._line(f"  │ {line.expandtabs(4).rstrip()[:200]}", _RESULT)
-        if len(lines) > _RESULT_LINES:
-            more = len(lines) - _RESULT_LINES
-            self._line(f"  │ … {more} more line{'s' if more > 1 else ''}", _RESULT)
+    def _put_speech(self, *, rest: bool) -> None:
+        done, self._speech = (self._speech, "") if rest else split_complete(self._speech)
+        self._put([Prose(done)] if done.strip() else [])
 
-    def _draw(self) -> None:
-        if not self._live or not self._session:
+    def _put_thought(self) -> None:
+        text, self._thought = self._thought, ""
+        self._put(blocks.thought(text, self._width))
+
+    def _end_text(self) -> None:
+        self._put_thought()
+        self._put_speech(rest=True)
+
+    def _end_calls(self) -> None:
+        for running in self._calls.values():
+            self._put(blocks.call_block(running.call, None))
+        self._calls.clear()
+
+    # What changes
+
+    def _draw(self, *, at_once: bool) -> None:
+        """Write what waits. On a terminal that is done at most ten times a second while an agent works."""
+        now = time.monotonic()
+        may_wait = self._working and not at_once and len(self._above) <= _MOST_WAITING
+        if not self._live:
+            self._out.write("".join(f"{line}\n" for line in self._above))
+        elif may_wait and (now < self._next_drawing or self._out.behind):
             return
-        session, elapsed = self._session, duration(time.monotonic() - self._began)
+        else:
+            self._next_drawing = now + _BETWEEN_DRAWINGS
+            self._region.draw(self._above, self._rows())
+        self._above = []
+
+    def _rows(self) -> list[Line]:
+        columns, height = shutil.get_terminal_size()
+        if self._status or not self._session or not self._working:
+            return self._status
+        now, most = time.time(), max(0, min(_LIVE_ROWS, height - 5))
+        shown = self._unfinished(columns - 1, most)
+        for running in self._calls.values():
+            shown.append(Line(f"⚙ {blocks.title(running.call, now - running.since)}", blocks.CYAN))
+            shown += blocks.printed(running.tail, last=True, most=_TAIL_LINES)[-_TAIL_LINES:]
+        if self._compacting:
+            shown.append(Line(f"⏳ Compacting · {duration(now - self._compacting)}", blocks.DIM))
+        if len(shown) > max(most, 1):
+            shown = [*shown[:most], Line(f"… {len(shown) - most} more lines", blocks.DIM)]
+        bottom = [footer(self._facts(self._session, now), () if self._typed else self._hints, columns - 1)]
         if self._typed:  # of a long line, the end is shown, where the cursor is
-            self._redraw("› " + _fit_end(self._typed, _width() - 4))
-        elif not self._in_line:
-            self._redraw(" │ ".join([_head(session), f"iteration {session.iteration}", elapsed, *_spent(self._used)]))
+            bottom.append(Line("› " + fit_end(self._typed, columns - 4)))
+        return [*([Line("")] if shown else []), *shown, Line(""), *bottom]
 
-    def _waiting(self, event: Waiting) -> None:
-        reason, left = f"⏳ {one_line(event.reason, 120)}", f" │ {duration(event.left)} left"
-        hint = " (any key: go on now)" if event.skippable else ""
-        if len(reason + left + hint) > _width() - 2:  # in a narrow window, the time is what matters
-            hint, reason = "", _fit(reason, _width() - len(left) - 1)
-        self._redraw(reason + left + hint)
+    def _show_status(self, what: str, time: str, hints: Sequence[str] = ()) -> None:
+        self._status = [footer([f"⏳ {what}", time], hints, self._width or 80)._replace(style="")]
+
+    def _unfinished(self, width: int, most: int) -> list[Line]:
+        """The end of what the agent says or thinks right now."""
+        text, style = (self._thought, blocks.THOUGHT) if self._thought else (self._speech, "")
+        lines = clean(text).expandtabs(4).rstrip().split("\n")[-most:] if text.strip() else []
+        return [Line(row, style) for line in lines for row in wrapped(line, width)][-most:]
+
+    def _facts(self, session: events.SessionBegan, now: float) -> list[str]:
+        name, most = one_line(short_name(session.task), 60), session.max_iterations
+        number = f"{session.iteration}/{most}" if most else f"iteration {session.iteration}"
+        cost, allowed = session.spent + self._used.cost, f" of ${session.max_cost:g}" if session.max_cost else ""
+        money = f"${cost:.2f}{allowed}" if cost or allowed else ""
+        return [fact for fact in (name, blocks.head(session), number, duration(now - self._began), money) if fact]
 
     def _ring(self, text: str) -> None:
         if self._notify and self._live:
             safe = one_line(text, 100).replace(";", ",")
-            self._out.write(f"\a\x1b]9;{safe}\x1b\\\x1b]777;notify;pi-marathon;{safe}\x1b\\")
-
-    def _line(self, text: str, style: str = "") -> None:
-        self._end_line()
-        self._erase()
-        self._out.write(self._styled(text, style) + "\n")
-        if self._typed:
-            self._draw()
-
-    def _end_line(self) -> None:
-        self._show_held(len(self._held))
-        if self._in_line:
-            self._out.write("\n")
-            self._in_line = False
-
-    def _styled(self, text: str, style: str) -> str:
-        return f"\x1b[{style}m{text}\x1b[0m" if style and self._color else text
-
-    def _redraw(self, text: str) -> None:
-        shown = _fit(text, _width() - 1)
-        if shown != self._drawn:
-            if self._in_line:
-                self._out.write("\n")
-                self._in_line = False
-            self._out.write("\r\x1b[K" + shown)
-            self._drawn = shown
-
-    def _erase(self) -> None:
-        if self._drawn:
-            self._out.write("\r\x1b[K")
-            self._drawn = ""
-
-
-def _head(session: SessionBegan) -> str:
-    return f"{session.emoji} {session.phase}".strip()
-
-
-def _spent(used: Usage | None) -> list[str]:
-    """3 turns, 12.4k tok, $0.12"""
-    if not used or not used.turns:
-        return []
-    return [counted(used.turns, "turn"), f"{amount(used.tokens)} tok", f"${used.cost:.2f}"]
-
-
-def _summary(event: SessionEnded) -> list[str]:
-    """45s, 3 turns, 12.4k tok, $0.12, and what went wrong."""
-    parts = [duration(event.seconds), *_spent(event.usage)]
-    if event.steps:
-        parts.append(event.steps)
-    if event.ending != "ended":
-        parts.append(event.ending + (f": {one_line(event.cause, 200)}" if event.cause else ""))
-    return parts
-
-
-def _width() -> int:
-    """The columns of the terminal as it is now."""
-    return shutil.get_terminal_size().columns
-
-
-def _fit(text: str, room: int) -> str:
-    """The beginning of the text, as much as fits into that many cells."""
-    from rich.cells import cell_len, set_cell_size
-
-    return text if cell_len(text) <= room else set_cell_size(text, max(room - 1, 0)).rstrip() + "…"
-
-
-def _fit_end(text: str, room: int) -> str:
-    """The end of the text, as much as fits."""
-    from rich.cells import cell_len
-
-    if cell_len(text) <= room:
-        return text
-    end = text[-max(room, 1) :]
-    while end and cell_len(end) >= room:
-        end = end[1:]
-    return "…" + end
+            self._out.write(f"\a\x1b]9;{safe}\x1b\\\x1b]777;notify;pi-marathon;{safe}\x1b\\\x1b]99;;{safe}\x1b\\")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from marathon.core.budgets import Usage
 from marathon.core.text import amount, clean, counted, duration, one_line
 
 NOTHING_USED = Usage()
+REBOOTED = "stopped by a reboot"
 _KNOWN_BY = {"ran": "✓ ran:", "agent": "○ agent says:", "accepted": "✓ you accepted:"}
 
 
@@ -39,6 +41,10 @@ class Status:
     gate: dict[str, Any] | None = None
     answer_with: Sequence[str] = ()
     resume: str = ""
+    worktree: str = ""  # where the agent works, if not in the project itself
+    branch: str = ""
+    background: bool = False  # the runner has no terminal
+    rebooted: bool = False  # the runner ended with the machine
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -47,7 +53,7 @@ class Status:
 def status_lines(status: Status) -> list[str]:
     rows = [
         ("Task", status.task),
-        ("State", status.condition),
+        ("State", f"{status.condition} ({REBOOTED})" if status.rebooted else status.condition),
         ("Phase", status.breadcrumb or status.phase),
         ("Run", f"{status.run}, iteration {status.iteration}" if status.run else ""),
         ("Worked", duration(status.seconds) if status.run else ""),
@@ -62,6 +68,7 @@ def status_lines(status: Status) -> list[str]:
         ("Waits for", status.waits_for),
         ("Note", one_line(status.note, 300)),
         ("Runner", status.runner),
+        ("Worktree", f"{status.worktree} (branch {status.branch})" if status.branch else ""),
         ("Steering", f"{counted(status.steering, 'message')} for the next session" if status.steering else ""),
     ]
     lines = [f"{label + ':':11}{value}" for label, value in rows if value]
@@ -69,6 +76,8 @@ def status_lines(status: Status) -> list[str]:
         lines += ["Criteria:", *(f"  {check_line(each)}" for each in status.checks)]
     if status.sessions:
         lines += ["Sessions:", *map(session_line, status.sessions)]
+    if status.background:
+        lines.append(f"{'See it:':11}pi-marathon attach {shlex.quote(status.task)}")
     if status.answer_with:
         lines += ["Answer with one of:", *(f"  {command}" for command in status.answer_with)]
     if status.resume:
@@ -103,9 +112,9 @@ def session_line(facts: dict[str, Any]) -> str:
 def _running(facts: dict[str, Any]) -> str:
     """session 3 (plan) for 4m, $0.12, 12.4k tokens"""
     usage = Usage(**facts["usage"])
-    used = [f"${usage.cost:.2f}", f"{amount(usage.tokens)} tokens"] if usage.turns else []
+    used = [_money(usage), f"{amount(usage.tokens)} tokens"] if usage.turns else []
     since = f"session {facts['iteration']} ({one_line(facts['phase'], 40)}) for {duration(facts['seconds'])}"
-    return ", ".join([since, *used])
+    return ", ".join(filter(None, [since, *used]))
 
 
 def _used(usage: Usage) -> str:
@@ -115,4 +124,9 @@ def _used(usage: Usage) -> str:
     kinds = {"in": usage.input, "out": usage.output, "cached": usage.cacheRead + usage.cacheWrite}
     tokens = f"{amount(usage.tokens)} tokens ({', '.join(f'{amount(n)} {kind}' for kind, n in kinds.items())})"
     turns, calls = counted(usage.turns, "turn"), counted(usage.toolCalls, "tool call")
-    return ", ".join(filter(None, [f"${usage.cost:.2f}", tokens, turns, calls, usage.model]))
+    return ", ".join(filter(None, [_money(usage), tokens, turns, calls, usage.model]))
+
+
+def _money(usage: Usage) -> str:
+    """Nothing for an agent that does not tell its cost."""
+    return f"${usage.cost:.2f}" if usage.cost else ""
