@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
+from marathon.core.comments import Comment, Kind
 from marathon.core.gates import Offer
 from marathon.core.records import Answer, Gate, Rating
 
@@ -17,8 +18,18 @@ class Sight:
 
     key: str  # on a terminal
     label: str
-    form: Literal["document", "log", "diff"]
+    form: Literal["document", "log", "diff", "plain"]
     read: Callable[[], str]  # the text, read when it is wanted
+
+
+@dataclass(frozen=True)
+class Commenting:
+    """How the document at hand is commented on. A comment is written the moment it is made."""
+
+    file: str
+    read: Callable[[], str]
+    add: Callable[[str, Kind, int, int], Comment]  # the text, and the lines; 0: the whole document
+    not_sent: Callable[[], list[Comment]]  # comments that no session has been given
 
 
 @dataclass(frozen=True)
@@ -32,14 +43,18 @@ class GateView:
     document: Path | None = None  # what is to be reviewed, or the criteria that are to be agreed to
     at_hand: Path | None = None  # what the e key edits
     sights: Sequence[Sight] = ()
+    commenting: Commenting | None = None
+    summary: str = ""  # the round, its cost, what changed
+    unanswered: Sequence[str] = ()  # comments that the agent was given and did not answer
     breadcrumb: str = ""
     resume: str = ""
     program: str = "pi-marathon"
-    steps: str = ""
     checks: Sequence[str] = ()
     rating: Rating | None = None
     log: Path | None = None  # of the last session
+    denied: str = ""  # what the agent was not allowed to use
     code: str = ""  # what an answer from another shell needs
+    leave: Callable[[], None] | None = None  # the marathon goes on without this terminal, and the gate stays open
 
 
 Elsewhere = Callable[[], Answer | None]

@@ -8,8 +8,9 @@ from marathon.core.completion import result_facts
 from marathon.core.gates import POLICIES, Offer
 from marathon.core.records import CheckResult, Rating
 from marathon.core.text import clean, one_line
+from marathon.core.writes import UNCHECKED
 from marathon.show.status import check_line
-from marathon.surfaces.base import GateView, Sight
+from marathon.surfaces.base import GateView
 
 TITLE = (
     "╔══════════════════════════════════════════════════════════════════╗\n"
@@ -25,6 +26,8 @@ def describe(view: GateView) -> list[str]:
     """Everything above the keys."""
     gate, policy = view.gate, POLICIES[view.gate.reason]
     lines = ["", TITLE, "", f"Phase: {gate.phase} | Iteration: {view.iteration}"]
+    if view.summary:
+        lines.append(view.summary)
     if view.breadcrumb.count(" > ") > 1:
         lines.append(view.breadcrumb)
     if view.offers and view.offers[0].choice == "answer":
@@ -34,17 +37,20 @@ def describe(view: GateView) -> list[str]:
         lines += [f"⚠️  {first}", *(f"    {line}" for line in rest)]
     elif gate.message:
         lines.append(f"⚠️  {one_line(gate.message, 600)}")
+    lines += [f"{'' if line.startswith(UNCHECKED) else '⚠️  '}{one_line(line, 900)}" for line in gate.writes]
     if gate.more:
         lines.append(f"To continue with more: {with_option(view.resume, gate.more)}")
+    if view.denied:
+        lines.append(f"⚠️  {one_line(view.denied, 600)}")
     if gate.note:
         lines.append(f"Note: {one_line(gate.note, 600)}")
-    if view.steps:
-        lines.append(f"Plan: {view.steps}")
     lines += view.checks
     if view.rating:
         lines += rating_lines(view.rating)
     if view.log:
         lines.append(f"Everything it printed: {view.log}")
+    if view.unanswered:
+        lines.append(f"⚠️  Not answered: {', '.join(view.unanswered)}")
     if view.document:
         lines.append(f"{'The criteria are in' if policy.agreement else 'Review the output'}: {view.document}")
     return lines
@@ -54,15 +60,26 @@ def rating_lines(rating: Rating) -> list[str]:
     """How the agent rates the instructions, and what that suggests. The rating decides nothing."""
     lines = [f"The agent rates the instructions {rating.points} of 10."]
     if FEW_POINTS <= rating.points < ENOUGH_POINTS:
-        lines[0] += " You may want to look after every session (o, or --oversight colleague)."
+        lines[0] += " You may want to look after every session (m, or --oversight colleague)."
     if rating.missing and rating.points < ENOUGH_POINTS:
         lines += ["It misses:", *(f"  - {one_line(line)}" for line in rating.missing)]
     return lines
 
 
-def offer_line(offer: Offer | Sight) -> str:
+def offer_line(offer: Offer) -> str:
     key = "Enter" if offer.key == "enter" else offer.key
     return f"  [{key}]".ljust(11) + offer.label
+
+
+def wrapped(line: str, columns: int, indent: str = "") -> str:
+    """The line broken between its parts, which ` · ` separates, where the window is too narrow for it."""
+    import textwrap
+
+    held = "\xa0· ".join(part.replace(" ", "\xa0") for part in line.split(" · ")) if set("·║") & set(line) else line
+    lines = textwrap.wrap(
+        held, max(20, columns), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(lines).replace("\xa0", " ")
 
 
 def with_option(command: str, option: str) -> str:
@@ -77,6 +94,7 @@ def check_lines(results: Sequence[CheckResult]) -> list[str]:
 
 def fitted(text: str, columns: int) -> str:
     """The gate's text, without its frame if the window is too narrow."""
+    text = "\n".join(wrapped(line, columns) if len(line) > columns else line for line in text.split("\n"))
     if columns >= len(RULE):
         return text
     return text.replace(TITLE, "⏸️  MARATHON PAUSED").replace(RULE, "─" * columns)

@@ -1,12 +1,20 @@
-"""Shows a long text through the user's pager."""
+"""What takes the terminal for a while: the pager for a long text, the editor, and the server of the page."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shlex
 import shutil
 import subprocess
+from collections.abc import Callable
+from pathlib import Path
 
 from marathon.process.terminal import on_terminal
+from marathon.show.program import program
+
+_LOOK_AGAIN = 0.5  # seconds
+_LAST_ANSWER = 2.0
 
 
 def page(text: str, *, from_end: bool = False) -> None:
@@ -23,3 +31,25 @@ def page(text: str, *, from_end: bool = False) -> None:
     done.communicate(data)
     if done.returncode in (126, 127):
         print(text, flush=True)
+
+
+def edit(path: Path) -> None:
+    """In the foreground, like any program."""
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    try:
+        subprocess.run([*shlex.split(editor), str(path)], check=False)
+    except OSError as error:
+        print(f"Could not start {editor!r}: {error.strerror}. Set EDITOR to your editor.", flush=True)
+
+
+def open_page(task: Path, answered: Callable[[], bool]) -> None:
+    """Serve the page of a task until Ctrl+C, or until its gate was answered there or anywhere else."""
+    print("The page opens. Ctrl+C: back to this gate.", flush=True)
+    page = subprocess.Popen([*shlex.split(program()), "review", str(task)])
+    while page.poll() is None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            page.wait(_LOOK_AGAIN)
+        if answered():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                page.wait(_LAST_ANSWER)  # the browser is being told
+            page.terminate()

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 import shutil
 import signal
-import subprocess
 import termios
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from textwrap import fill
+from typing import NamedTuple
 
+from marathon.core.comments import Comment
 from marathon.core.gates import Offer
 from marathon.core.records import Answer
 from marathon.core.text import clean, one_line
@@ -18,18 +19,32 @@ from marathon.errors import MarathonError
 from marathon.process.keys import Keys
 from marathon.process.signals import Interrupted, Signals
 from marathon.surfaces.base import Elsewhere, GateView, Sight
-from marathon.surfaces.gate_text import EMPTY_ANSWER, RULE, describe, fitted, offer_line
-from marathon.surfaces.pager import page
-from marathon.surfaces.paint import ASKS_TWICE, HINT, YES, colored, paint, paint_diff, paint_head
+from marathon.surfaces.comment import ask_comment
+from marathon.surfaces.gate_text import EMPTY_ANSWER, RULE, describe, fitted, offer_line, wrapped
+from marathon.surfaces.pager import edit, open_page, page
+from marathon.surfaces.paint import ASKS_TWICE, HINT, YES, colored, link, paint, paint_diff, paint_head
 from marathon.surfaces.text_prompt import add_to_draft, ask_text, draft_text
 from marathon.surfaces.typed import Typed, read_typed
 
 READ_AGAIN = 0.5
 QUIET = 0.3  # seconds without a key, after which the keys meant for a pager or an editor are over
-CANCEL = "Press c again to cancel this run for good. Any other key keeps the run."
+CANCEL = "Press x again to cancel this run for good. Any other key keeps the run."
 QUIT = "Press q again to quit the marathon. Any other key stays here."
+PENDING = "Not sent: {ids} · [r] Send back (redo {phase}) · [a] Approve with these notes · Other keys: keep reviewing"
 
-Options = Mapping[str, Offer | Sight]
+
+_NONE = Answer(choice="refresh")
+
+
+class Key(NamedTuple):
+    """A key that belongs to the terminal and answers nothing."""
+
+    key: str
+    label: str
+
+
+Option = Offer | Sight | Key
+Options = Mapping[str, Option]
 
 
 class TerminalSurface:
@@ -54,14 +69,15 @@ class TerminalSurface:
         head = clean("\n".join(describe(view)))
 
         def whole() -> str:
-            return f"{paint_head(_fitted(head))}\n\n{_menu(options)}"
+            return f"{_linked(paint_head(_fitted(head)), view)}\n\n{_menu(options)}"
 
         def hint() -> str:
-            return paint(f"{', '.join(map(_key_name, options))} · ? shows the options", HINT)
+            return paint(_fitted(f"{', '.join(map(_key_name, options))} · ? shows the options"), HINT)
 
         shown = hint
-        if self._on_screen != view.gate.token + head:
-            shown, self._on_screen, self._unfinished = whole, view.gate.token + head, False
+        this = view.gate.token + "\n".join(describe(replace(view, summary="")))  # whose numbers an edit changes
+        if self._on_screen != this:
+            shown, self._on_screen, self._unfinished = whole, this, False
         while True:
             pressed = self._pressed(shown(), whole, options, elsewhere)
             shown = hint
@@ -72,7 +88,18 @@ class TerminalSurface:
             elif isinstance(pressed, str) and pressed in options:
                 pressed = self._chosen(options[pressed], view, whole, options, elsewhere)
             if isinstance(pressed, Answer):
-                return pressed
+                return self._or_an_earlier(pressed, elsewhere)
+
+    def _or_an_earlier(self, answer: Answer, elsewhere: Elsewhere) -> Answer:
+        """The first answer counts, and one may have come from elsewhere while the human typed this one."""
+        other = elsewhere() if answer.choice not in ("quit", "cancel", "refresh") else None
+        if other is None or other.choice == "refresh" or answer == other:
+            return answer
+        if answer.text:
+            add_to_draft(answer.text, self._draft)
+        kept = " What you typed is kept for the next time you add feedback." if answer.text else ""
+        print(f"An answer from another shell was first.{kept}", flush=True)
+        return other
 
     def _pressed(
         self, shown: str, again: Callable[[], str], options: Options, elsewhere: Elsewhere, *, confirms: str = ""
@@ -126,10 +153,12 @@ class TerminalSurface:
         taking = [each for each in options.values() if isinstance(each, Offer) and each.words != "none"]
         near = [each for each in taking if each.key in "fr"] or taking
         ways = " · ".join(f"[{each.key}] {each.label.partition(', then ')[2] or each.label}" for each in near)
+        if "c" in options:
+            ways += " · [c] comment"
         return paint(f'You typed: "{one_line(draft_text(self._draft))}". Send it as feedback? {ways}', HINT)
 
     def _chosen(
-        self, option: Offer | Sight, view: GateView, again: Callable[[], str], options: Options, elsewhere: Elsewhere
+        self, option: Option, view: GateView, again: Callable[[], str], options: Options, elsewhere: Elsewhere
     ) -> Answer | None:
         """The answer that a key stands for, or None if the key only showed something."""
         looked, self._looked = self._looked, False
@@ -137,10 +166,16 @@ class TerminalSurface:
             self._outside(lambda: look(option))
             self._looked = True
             return None
-        if option.key == "e" and view.at_hand:
-            document = view.at_hand
-            self._outside(lambda: edit(document))
-            return Answer(choice="refresh")
+        if isinstance(option, Key):
+            return self._done(option.key, view, elsewhere)
+        if option.choice == "continue" and option.words == "none" and (pending := _pending(view)):
+            ids = ", ".join(each.id for each in pending)
+            shown = paint(_fitted(PENDING.format(ids=ids, phase=view.gate.phase)), ASKS_TWICE)
+            key = self._pressed(shown, lambda: f"{again()}\n{shown}", options, elsewhere, confirms="r")
+            if key == "r":
+                return Answer(choice="redo", phase=view.gate.phase, text=_see(pending))
+            if key != "a":
+                return key if isinstance(key, Answer) else None
         if once_more := _once_more(option, looked):
             shown = paint(once_more, ASKS_TWICE)
             key = self._pressed(shown, lambda: f"{again()}\n{shown}", options, elsewhere, confirms=option.key)
@@ -148,11 +183,33 @@ class TerminalSurface:
                 return key if isinstance(key, Answer) else None
         if option.words == "none":
             return Answer(choice=option.choice, phase=option.phase)
-        return self._with_text(option)
+        return self._with_text(option, instead=_see(_pending(view)) if option.choice == "redo" else "")
 
-    def _with_text(self, offer: Offer, begun: str = "") -> Answer | None:
+    def _done(self, key: str, view: GateView, elsewhere: Elsewhere) -> Answer | None:
+        """What a key of the terminal's own does."""
+        if key == "e" and view.at_hand:
+            document = view.at_hand
+            self._outside(lambda: edit(document))
+            return Answer(choice="refresh")
+        if key == "b" and view.leave:
+            view.leave()
+            return Answer(choice="refresh")
+        if key == "w":
+            self._outside(lambda: open_page(view.task, lambda: (elsewhere() or _NONE).choice != "refresh"))
+        if key == "c" and view.commenting:
+            made = ask_comment(view.commenting, self._draft, self._signals)
+            self._unfinished = False
+            kind = " (must be answered)" if made and made.kind == "must" else ""
+            print(f"Written: {made.id}{kind}." if made else "Nothing was written.", flush=True)
+            return Answer(choice="refresh") if made else None
+        return None
+
+    def _with_text(self, offer: Offer, begun: str = "", instead: str = "") -> Answer | None:
+        """The answer with its words; `instead` stands for words that may be left out."""
         text = ask_text(offer.ask, self._draft, self._signals, begun)
         self._unfinished = False
+        if text is not None:
+            text = text.strip() or instead
         if text is None or (not text.strip() and offer.words == "required"):
             print("Nothing was recorded. Choose again.", flush=True)
             return None
@@ -174,19 +231,47 @@ class TerminalSurface:
                 raise Interrupted(signum)
 
 
-def _options(view: GateView) -> list[Offer | Sight]:
-    """The gate's offers, with the keys that show something before the rarely used ones."""
-    edits = [Offer("e", f"Edit {view.at_hand.name}", "refresh")] if view.at_hand else []
-    rare = next((at for at, offer in enumerate(view.offers) if offer.key in "loc"), len(view.offers))
-    return [*view.offers[:rare], *view.sights[:1], *edits, *view.sights[1:], *view.offers[rare:]]
+def _options(view: GateView) -> list[Option]:
+    """The gate's offers, with the keys that only show or note something before the rarely used ones."""
+    keys = [Key("c", f"Comment on {view.commenting.file}")] if view.commenting else []
+    keys += [Key("e", f"Edit {view.at_hand.name}")] if view.at_hand else []
+    keys.append(Key("w", "Page in the browser"))
+    rare = next((at for at, offer in enumerate(view.offers) if offer.key in "lmx"), len(view.offers))
+    leave = [Key("b", "Leave it in the background")] if view.leave else []
+    return [*view.offers[:rare], *view.sights, *keys, *view.offers[rare:-1], *leave, *view.offers[-1:]]
 
 
 def _menu(options: Options) -> str:
+    columns = shutil.get_terminal_size().columns
+    looks = [f"[{each.key}] {clean(each.label)}" for each in options.values() if isinstance(each, Sight)]
+    does = [f"[{each.key}] {clean(each.label)}" for each in options.values() if isinstance(each, Key)]
     lines = [_fitted(RULE), "Options:"]
     for option in options.values():
-        heavy = isinstance(option, Offer) and option.heavy
-        lines.append(paint(clean(offer_line(option)), YES if option.key == "enter" else ASKS_TWICE if heavy else ""))
+        if isinstance(option, Offer):
+            style = YES if option.key == "enter" else ASKS_TWICE if option.heavy else ""
+            lines.append(paint(fill(clean(offer_line(option)), max(20, columns), subsequent_indent=" " * 11), style))
+        elif looks or does:  # here, once
+            titled = [("Look:", looks), ("Do:", does)]
+            lines += [wrapped(f"  {title:9}{' · '.join(keys)}", columns, " " * 11) for title, keys in titled if keys]
+            looks, does = [], []
     return "\n".join(lines)
+
+
+def _pending(view: GateView) -> list[Comment]:
+    """Comments that were not sent, where the human decides whether they are a no or go along."""
+    sends_back = any(offer.choice == "redo" and offer.phase == view.gate.phase for offer in view.offers)
+    return view.commenting.not_sent() if view.commenting and sends_back and view.gate.onward == "next" else []
+
+
+def _see(comments: Sequence[Comment]) -> str:
+    return f"See {', '.join(each.id for each in comments)}." if comments else ""
+
+
+def _linked(head: str, view: GateView) -> str:
+    """The file names of a gate as links, where the terminal may know them."""
+    for path in filter(None, (view.document, view.log)):
+        head = head.replace(f": {path}", f": {link(str(path), path)}", 1)
+    return head
 
 
 def _fitted(text: str) -> str:
@@ -229,12 +314,3 @@ def _laid_out(text: str) -> str:
     )
     console.print(Markdown(text))
     return out.getvalue()
-
-
-def edit(path: Path) -> None:
-    """The user's own editor, in the foreground like any program."""
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-    try:
-        subprocess.run([*shlex.split(editor), str(path)], check=False)
-    except OSError as error:
-        print(f"Could not start {editor!r}: {error.strerror}. Set EDITOR to your editor.", flush=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import signal
 import termios
 from pathlib import Path
@@ -18,23 +19,26 @@ if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyBindings
     from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 
+_HINT = "(Enter ends, Alt+Enter new line, Ctrl+G editor, Esc back)"
 
-def ask_text(question: str, draft: Path, signals: Signals, begun: str = "") -> str | None:
+
+def ask_text(question: str, draft: Path | None, signals: Signals, begun: str = "") -> str | None:
     """The text, or None if the human took the question back with Ctrl+C or Esc. Signals raise Interrupted.
 
     The text begins with the draft, or with what the human has `begun` to type. Then the draft is for another time.
+    Without a draft, nothing is kept.
     """
-    earlier = begun or draft_text(draft)
+    earlier = begun or (draft_text(draft) if draft else "")
     if not on_terminal():
         return _ask_plainly(question, earlier, draft, signals, begun)
     import questionary
 
     saved = termios.tcgetattr(0)
     prompt = questionary.text(
-        question,
+        _fitted(question),
         default=earlier,
         multiline=True,
-        instruction="(Enter ends, Alt+Enter: new line, Ctrl+G: editor, Esc: back)\n",
+        instruction=f"{_HINT}\n",
         key_bindings=_bindings(),
     )
     # Alt+Enter and the arrow keys begin with Esc too, so wait a moment for the rest of them.
@@ -61,6 +65,15 @@ def ask_text(question: str, draft: Path, signals: Signals, begun: str = "") -> s
     return str(said)
 
 
+def _fitted(question: str) -> str:
+    """The prompt cuts a line that is too long, so the hint gets a line of its own where both do not fit."""
+    import textwrap
+
+    columns = shutil.get_terminal_size().columns
+    beside = len(question) + len(_HINT) + 5 <= columns
+    return textwrap.fill(question, columns - 3) + ("" if beside else "\n")
+
+
 def draft_text(draft: Path) -> str:
     return (read_regular(draft) or b"").decode("utf-8", "replace")
 
@@ -71,15 +84,15 @@ def add_to_draft(text: str, draft: Path, between: str = "\n") -> None:
     write_atomic(draft, f"{earlier}{between if earlier else ''}{text}".encode("utf-8", "replace"))
 
 
-def _done_with(draft: Path, begun: str) -> None:
-    if not begun:
+def _done_with(draft: Path | None, begun: str) -> None:
+    if draft and not begun:
         draft.unlink(missing_ok=True)
 
 
-def _ask_plainly(question: str, earlier: str, draft: Path, signals: Signals, begun: str) -> str | None:
+def _ask_plainly(question: str, earlier: str, draft: Path | None, signals: Signals, begun: str) -> str | None:
     """The same for a terminal that knows no escape sequences."""
     text, key = earlier, None
-    print(f"{question} (Enter ends, Esc: back)\n{text}", end="", flush=True)
+    print(f"{question}\n(Enter ends, Esc: back)\n{text}", end="", flush=True)
     with Keys(keep_typed=bool(begun)) as keys:
         try:
             while (key := keys.read(None, signals)) not in ("enter", "esc"):
@@ -118,10 +131,10 @@ def _end_on_signals(prompt: Application[Any], signals: Signals) -> list[int]:
     return caught
 
 
-def _keep(text: str, draft: Path, begun: str) -> None:
-    if text.strip() and begun:
+def _keep(text: str, draft: Path | None, begun: str) -> None:
+    if draft and text.strip() and begun:
         add_to_draft(text, draft)
-    elif text.strip():
+    elif draft and text.strip():
         write_atomic(draft, text.encode("utf-8", "replace"))
 
 

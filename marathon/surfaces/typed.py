@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from marathon.core.text import clean
-from marathon.process.keys import Keys
+from marathon.process.keys import TYPING_GAP, Keys
 from marathon.process.signals import Signals
 
-TYPING_GAP = 0.5  # seconds. Someone who types a sentence slowly presses a key every 0.3 or 0.4 seconds.
 PASTE_GAP = 0.05  # a terminal that does not say what is pasted sends all of it at once
 
 

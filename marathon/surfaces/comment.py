@@ -1,0 +1,69 @@
+"""Asks a human for a comment: on which lines, and what to say."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+from marathon.core.comments import Comment, Kind, lines_of
+from marathon.core.sections import outline
+from marathon.core.text import clean, one_line
+from marathon.process.signals import Signals
+from marathon.store.files import read_regular, write_atomic
+from marathon.surfaces.base import Commenting
+from marathon.surfaces.pager import edit
+from marathon.surfaces.text_prompt import ask_text
+
+MOST_LISTED = 40  # headings and steps
+_LINES = re.compile(r"(\d{1,9})(?:\s*-\s*(\d{1,9}))?")
+
+
+def ask_comment(commenting: Commenting, draft: Path, signals: Signals) -> Comment | None:
+    """The comment, written already. None if the human took it back."""
+    document = commenting.read()
+    print("\n".join(place_lines(document, shutil.get_terminal_size().columns)), flush=True)
+    while True:
+        typed = ask_text("Which lines? 12, 12-20, or empty for all of it.", None, signals)
+        if typed is None:
+            return None
+        place = lines_in(typed, len(lines_of(document)))
+        if place:
+            break
+        print(f"{commenting.file} has no such lines: {one_line(typed, 40)}", flush=True)
+    text = ask_text("Comment (! or ?: must be answered; empty: editor)", draft, signals)
+    if text is not None and not text.strip():
+        text = _from_editor(draft.with_name("comment.md"))
+    if text is None or not text.strip(" \n!"):
+        return None
+    return commenting.add(*kind_of(text), *place)
+
+
+def place_lines(document: str, columns: int) -> list[str]:
+    """The headings and steps, each with the line number that picks it."""
+    found = outline(clean(document))
+    shown = found if len(found) <= MOST_LISTED else [each for each in found if each[1].lstrip().startswith("#")]
+    return [f"{number:6}  {one_line(line, max(20, columns - 8))}" for number, line in shown[:MOST_LISTED]]
+
+
+def lines_in(typed: str, length: int) -> tuple[int, int] | None:
+    """(12, 20) for 12-20, (0, 0) for nothing. None for what is no such place."""
+    if not typed.strip():
+        return 0, 0
+    found = _LINES.fullmatch(typed.strip())
+    first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+    return (first, last) if 1 <= first <= last <= length else None
+
+
+def kind_of(text: str) -> tuple[str, Kind]:
+    """The text without its mark, and whether it must be answered."""
+    text = text.strip()
+    return text.removeprefix("!").strip(), "must" if text.startswith("!") or text.endswith("?") else "note"
+
+
+def _from_editor(path: Path) -> str:
+    write_atomic(path, b"", durable=False)
+    edit(path)
+    text = (read_regular(path) or b"").decode("utf-8", "replace")
+    path.unlink(missing_ok=True)
+    return text
