@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
 from marathon.core import events
+from marathon.core.comments import unanswered
 from marathon.core.events import HumanNeeded
 from marathon.core.gates import POLICIES, WAITS_FOR_HUMAN, Offer, auto_answer, offers, refusal
+from marathon.core.names import called
 from marathon.core.records import Answer, Cancelled, Choice, Gate, OversightSet, Remark
-from marathon.core.text import one_line, steps_line
+from marathon.core.text import one_line
+from marathon.core.writes import told as told_writes
 from marathon.errors import MarathonError
 from marathon.runner import definition, hand_edits, verify
+from marathon.runner.background import detach, may_detach
+from marathon.runner.gate_view import gate_view
+from marathon.runner.review import standings
 from marathon.runner.session import update_state
-from marathon.runner.sights import document_at_hand, last_log, sights
-from marathon.store.events import has_output
+from marathon.runner.status_query import waits_for
 from marathon.store.inbox import Message
-from marathon.surfaces.base import GateView
-from marathon.surfaces.gate_text import check_lines
+from marathon.store.task import HUMAN
 
 if TYPE_CHECKING:
     from marathon.runner.marathon import Marathon
 
 WITHOUT_CODE = "An answer from another shell did not have this gate's code. Nothing was changed."
 AT_THIS_TERMINAL = "An answer came from another shell, but this gate takes answers only here. Nothing was changed."
-_SENT: tuple[Choice, ...] = ("continue", "redo", "loop", "answer", "accept", "cancel")  # what a shell may send
+# What a shell or an attached terminal may send.
+_SENT: tuple[Choice, ...] = ("continue", "redo", "loop", "answer", "accept", "oversight", "cancel")
 
 
 def resolve(marathon: Marathon, gate: Gate) -> int | None:
@@ -37,16 +41,28 @@ def resolve(marathon: Marathon, gate: Gate) -> int | None:
         return None
     answer = _from_elsewhere(marathon, gate)
     if answer is None and marathon.options.auto_approve:
+        gate = replace(
+            gate, unanswered=unanswered(standings(marathon, strict=True))
+        )  # one may have come, or was withdrawn
         answer = auto_answer(gate, marathon.life.sent_back)
         if answer is not None:
             back = answer.choice == "redo"
             did = f"goes back to {answer.phase} automatically" if back else "approved automatically"
             marathon.tell(f"{gate.phase}: {did} (--auto-approve); no one reviewed it.")
+        elif gate.unanswered:
+            marathon.tell(f"--auto-approve stops here: {', '.join(gate.unanswered)} must be answered first.", "warning")
     if answer is None:
         if marathon.rang_for != gate.token:  # not again after a look
-            marathon.emit(HumanNeeded(f"pi-marathon: {gate.phase} waits for you"))
+            marathon.emit(
+                HumanNeeded(f"{called(marathon.shown.parts)} waits for {waits_for(marathon.life, marathon.now())}")
+            )
             marathon.rang_for = gate.token
-        answer = marathon.surface.ask(_view(marathon, gate), lambda: _from_elsewhere(marathon, gate))
+        code = marathon.codes.code(gate.token)
+        view = gate_view(marathon, gate, resume=marathon.resume, program=marathon.options.program, code=code)
+        if may_detach(marathon):
+            view = replace(view, leave=partial(detach, marathon))
+        said = marathon.task.output_mark(HUMAN)
+        answer = marathon.surface.ask(view, lambda: _from_elsewhere(marathon, gate) or _more_said(marathon, said))
     if answer is None:
         return POLICIES[gate.reason].exit_code
     return _act_on(marathon, gate, answer)
@@ -71,6 +87,12 @@ def _open(marathon: Marathon, gate: Gate) -> None:
     update_state(marathon, gate.phase, marathon.life.iteration, state="paused")
     token = secrets.token_hex(8)
     hand_edits.remember_documents(marathon, token)
+    marathon.codes.code(token)  # made before anyone else knows of the gate, so that there is only one
+    found, known = standings(marathon), marathon.life.comment_answers
+    new = {each.comment.id: each.answer.text for each in found if each.answer}
+    gate = replace(gate, comments=len(found), answered=dict(new.items() - set(known)), unanswered=unanswered(found))
+    told = [told_writes(phase, writes, str(marathon.shown)) for phase, writes in marathon.life.writes]
+    gate = replace(gate, writes=list(dict.fromkeys(told)))
     marathon.record(replace(gate, token=token, answers="here" if marathon.options.answers_here else "code"))
     marathon.emit(events.GateOpened(gate.reason, gate.phase, gate.message))
 
@@ -138,6 +160,11 @@ def _from_elsewhere(marathon: Marathon, gate: Gate) -> Answer | None:
     return None
 
 
+def _more_said(marathon: Marathon, before: object) -> Answer | None:
+    """A look at a gate anew, because a comment came from elsewhere."""
+    return Answer(choice="refresh", by="command") if marathon.task.output_mark(HUMAN) != before else None
+
+
 def _problem(marathon: Marathon, gate: Gate, message: Message, answer: Answer | None) -> str:
     if message.to != gate.token or answer is None:
         return "an answer to another gate was dropped"
@@ -155,36 +182,4 @@ def _as_answer(message: Message) -> Answer | None:
     for choice in _SENT:
         if message.choice == choice:
             return Answer(choice=choice, phase=message.phase, text=message.text, by="command", message=message.id)
-    return None
-
-
-def _view(marathon: Marathon, gate: Gate) -> GateView:
-    life, task, where, policy = marathon.life, marathon.task, marathon.where, POLICIES[gate.reason]
-    output = where.phase.output if where.phase else None
-    document = task.asks_in if policy.agreement == "criteria" else output
-    at_hand = document_at_hand(marathon, gate)
-    return GateView(
-        gate=gate,
-        offers=_offers(marathon, gate),
-        task=marathon.shown,
-        iteration=life.iteration,
-        document=marathon.shown / document if document and task.output_mark(document) else None,
-        at_hand=marathon.shown / at_hand if at_hand else None,
-        sights=sights(marathon, gate),
-        breadcrumb=where.breadcrumb,
-        resume=marathon.resume,
-        program=marathon.options.program,
-        steps=steps_line(life.steps),
-        checks=check_lines(life.checked.results) if life.checked else (),
-        rating=life.rating,
-        log=_log(marathon) if policy.shows_log else None,
-        code="" if gate.answers == "here" else marathon.codes.code(gate.token),
-    )
-
-
-def _log(marathon: Marathon) -> Path | None:
-    """Everything the last session said, so that the human can find out why the session failed."""
-    log = last_log(marathon)
-    with contextlib.suppress(MarathonError):
-        return marathon.shown / log.relative_to(marathon.task.folder) if has_output(log) else None
     return None

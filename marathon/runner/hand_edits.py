@@ -10,14 +10,15 @@ from marathon.core.gates import POLICIES
 from marathon.core.records import Gate, HandEdit, HandEdited
 
 if TYPE_CHECKING:
+    from marathon.runner.gate_view import TaskAtGate
     from marathon.runner.marathon import Marathon
 
 _OTHERWISE_TOLD = ("human.md", "instructions.md", "checks.toml")
 
 
-def documents(marathon: Marathon) -> list[str]:
+def documents(seen: TaskAtGate) -> list[str]:
     """What the phase at hand writes and reads, the output first."""
-    phase = marathon.where.phase
+    phase = seen.where.phase
     names = [phase.output, *phase.reads] if phase else []
     return [name for name in dict.fromkeys(names) if name and name not in _OTHERWISE_TOLD]
 
@@ -29,17 +30,17 @@ def remember_documents(marathon: Marathon, token: str) -> None:
     marathon.task.runs.save_at_gate(marathon.life.run, token, held)
 
 
-def round_at(marathon: Marathon, gate: Gate) -> int:
+def round_at(seen: TaskAtGate, gate: Gate) -> int:
     """The round that an open gate is about. A review gate has counted already."""
-    return marathon.where.round - 1 if POLICIES[gate.reason].review_round else marathon.where.round
+    return seen.where.round - 1 if POLICIES[gate.reason].review_round else seen.where.round
 
 
-def edits_so_far(marathon: Marathon, gate: Gate) -> list[tuple[str, bytes, str]]:
+def edits_so_far(seen: TaskAtGate, gate: Gate) -> list[tuple[str, bytes, str]]:
     """Each changed document with its contents now and its diff against what it was."""
-    before = marathon.task.runs.saved_at_gate(marathon.life.run, gate.token)
+    before = seen.task.runs.saved_at_gate(seen.life.run, gate.token)
     found = []
-    for name in documents(marathon) if before else ():
-        now, saved = marathon.task.document(name), before / name if before else None
+    for name in documents(seen) if before else ():
+        now, saved = seen.task.document(name), before / name if before else None
         then = saved.read_bytes() if saved and saved.is_file() else b""
         if now is not None and now != then:
             old, new = then.decode("utf-8", "replace"), now.decode("utf-8", "replace")

@@ -10,14 +10,16 @@ from marathon.core.budgets import Usage
 from marathon.core.completion import account
 from marathon.core.courses.workflow import DONE
 from marathon.core.decide import next_step
-from marathon.core.events import usage_of
+from marathon.core.events import HumanNeeded, usage_of
 from marathon.core.gates import WAITS_FOR_HUMAN
-from marathon.core.records import Cancelled, Finished, Gate
+from marathon.core.names import called
+from marathon.core.records import AgentTakesOver, Cancelled, Finished, Gate
 from marathon.core.steps import Finish, Halt, Measure, Note, RunSession, Settle, TakeCandidate, Verify, Wait
 from marathon.core.text import counted, duration, steps_line
+from marathon.git.writes import Before
 from marathon.process.signals import Interrupted
 from marathon.runner import definition, gates, verify
-from marathon.runner.session import observe, run_session, update_state, warned_in
+from marathon.runner.session import hold_to_writes, observe, run_session, update_state, warned_in
 from marathon.runner.waiting import wait
 from marathon.store.agent_channel import channel_of
 from marathon.store.events import follow
@@ -59,6 +61,9 @@ def _run(marathon: Marathon) -> int:
                     return code
             case Wait() as step:
                 wait(marathon, step)
+            case Note(record=AgentTakesOver() as record):
+                marathon.tell(f"{record.after} cannot continue ({record.cause}). {record.agent} takes over.", "warning")
+                marathon.record(record)
             case Note() as step:
                 marathon.record(step.record)
             case Verify() as step:
@@ -104,7 +109,11 @@ def _recover(marathon: Marathon) -> None:
     log = marathon.task.runs.session_path(life.run, "events", life.session.iteration, "jsonl")
     usage = usage_of(follow(log))
     outcome = Outcome("lost", "the runner was killed", seconds, usage if usage != Usage() else None)
-    observe(marathon, phase, outcome, left, warned=warned_in(left))
+    writes = None
+    if life.session.tree:  # what a human has changed since then may not be undone
+        before = Before(life.session.tree)
+        writes = hold_to_writes(marathon, phase, before, "The runner was killed while the session ran.")
+    observe(marathon, phase, outcome, left, warned=warned_in(left), writes=writes)
     if channel is not None:
         channel.remove()
 
@@ -124,6 +133,7 @@ def _finish(marathon: Marathon, step: Finish) -> int:
     marathon.tell(f"✅ Completed: {marathon.shown} ({_account(marathon)})")
     if (marathon.task.folder / "result.md").exists():
         marathon.tell(f"The result: {marathon.shown / 'result.md'}")
+    marathon.emit(HumanNeeded(f"{called(marathon.shown.parts)} is completed"))
     if late := sum(message.kind in ("steer", "feedback") for message in marathon.store.messages()):
         came = f"{counted(late, 'message')} of yours came after the last session began"
         marathon.tell(f"{came}. To have them read: {_again(marathon)}", "warning")

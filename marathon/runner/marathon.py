@@ -13,14 +13,17 @@ from pathlib import Path
 from typing import Literal
 
 from marathon.agents.base import Agent
+from marathon.agents.table import Team
 from marathon.core.budgets import Limits
 from marathon.core.courses.base import Course
 from marathon.core.courses.where import Where
+from marathon.core.courses.workflow import Phase
 from marathon.core.events import Event, Notice, Sink
 from marathon.core.life import Life
 from marathon.core.records import Oversight, Record
 from marathon.core.steps import Now
 from marathon.git.snapshot import Snapshots
+from marathon.git.writes import WriteGuard
 from marathon.process.clock import moment
 from marathon.process.signals import Signals
 from marathon.runner import definition, gates, opening, verify
@@ -60,9 +63,23 @@ class RunOptions:
     trust: bool = False
     adopt: bool = False  # a task that is not on record here may be taken over as it stands
     keep_events: int = 0
+    sandbox: Literal["", "on", "offline"] = ""
     resume: str = "pi-marathon"  # the command that continues, from the project's folder
     resume_here: str = ""  # the same, from where the human is
     program: str = "pi-marathon"  # what to type for it here
+    home: Path | None = None  # where the human starts it, if the agent works in another folder
+
+
+@dataclass
+class Emitter:
+    """Hands every event to who watches, then to the log."""
+
+    show: Sink
+    log: EventLog
+
+    def __call__(self, event: Event) -> None:
+        self.show(event)  # first, so that what a full disk cannot take is still shown
+        self.log(event)
 
 
 @dataclass
@@ -80,7 +97,7 @@ class Marathon:
     channel: AgentChannel
     runner: str
     signals: Signals
-    emit: Sink
+    emit: Emitter
     stops: Stops
     trusted: Trusted
     codes: GateCodes
@@ -88,9 +105,13 @@ class Marathon:
     clock: Callable[[], datetime]
     now: Callable[[], Now]
     snapshots: Snapshots
+    guard: WriteGuard
     workbench: Workbench | None = None  # of a measured loop
+    team: Team | None = None  # where phases may choose their agent
+    leave_screen: Callable[[], Sink] = lambda: ignore  # returns who still watches without a terminal
     workflows: definition.Source | None = None
     workflows_mark: object = None  # what the workflows' files looked like when they were last read
+    told_unchecked: bool = False  # the human knows that no one checks what a phase writes
     rang_for: str = ""  # the gate the human was last called to
     rechecked: tuple[object, ...] = ()  # what the criteria's files looked like when they were last read
 
@@ -120,6 +141,9 @@ class Marathon:
         """The command that continues this marathon."""
         return self.options.resume_here or self.options.resume
 
+    def agent_of(self, phase: Phase) -> Agent:
+        return self.team.of(phase, self.life.takes_over) if self.team else self.agent
+
     def record(self, record: Record) -> Life:
         return self.journal.record(record)
 
@@ -127,8 +151,8 @@ class Marathon:
         self.emit(Notice(text, level))
 
 
-def new_runner_id() -> str:
-    return f"m-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{secrets.token_hex(3)}"
+def ignore(event: Event) -> None:
+    """No one watches."""
 
 
 def utc_now() -> datetime:
@@ -154,14 +178,13 @@ def open(
     clock: Callable[[], datetime] = utc_now,
     now: Callable[[], Now] = moment,
     workbench: Workbench | None = None,
+    team: Team | None = None,
+    leave_screen: Callable[[], Sink] = lambda: ignore,
 ) -> Iterator[Marathon]:
     """Take the task, bring its journal up to date, and hand over a marathon that is ready to run."""
-    runner, log = new_runner_id(), EventLog()
-
-    def emit(event: Event) -> None:
-        show(event)  # first, so that what a full disk cannot take is still shown
-        log(event)
-
+    runner = f"m-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{secrets.token_hex(3)}"
+    log = EventLog()
+    emit = Emitter(show, log)
     with contextlib.ExitStack() as cleanup:
         cleanup.callback(log.close)
         lease = opening.take(store, options, runner, project, emit)
@@ -170,7 +193,7 @@ def open(
         channel = AgentChannel(states, runner)
         cleanup.callback(channel.remove)
         journal = Journal(store, course, options.task, emit)
-        cleanup.callback(agent.close)
+        cleanup.callback(team.close if team else agent.close)
         log.resume(options.task.runs.session_path(journal.life.run, "events", journal.life.iteration, "jsonl"))
         marathon = Marathon(
             options=options,
@@ -193,7 +216,10 @@ def open(
             clock=clock,
             now=now,
             snapshots=Snapshots(project, options.task.own),
+            guard=WriteGuard(project, options.task.folder),
             workbench=workbench,
+            team=team,
+            leave_screen=leave_screen,
         )
         opening.bring_up_to_date(marathon)
         definition.recheck(marathon)

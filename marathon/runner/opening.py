@@ -26,6 +26,7 @@ from marathon.core.records import Begun, LimitSet, OversightSet, Remark, Restart
 from marathon.core.state import StateInvalid, TaskState
 from marathon.core.text import clean, one_line
 from marathon.errors import NotAdopted, TaskInvalid, WrongUsage
+from marathon.process.clock import boot_id
 from marathon.process.tree import command_of, end, find_by_environ, look
 from marathon.store.base import Lease, Store
 from marathon.store.lock import Held
@@ -34,6 +35,8 @@ from marathon.store.task import Task
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import psutil
+
     from marathon.runner.marathon import Marathon, RunOptions
 
 STRAY_GRACE = 2.0
@@ -41,8 +44,9 @@ STRAY_GRACE = 2.0
 
 def take(store: Store, options: RunOptions, runner: str, project: Path, emit: Sink) -> Lease:
     """The task's lease. Processes of a runner that is gone are named and ended; a living runner keeps the task."""
+    home = options.home or project
     try:
-        lease = store.lease(options.shown, runner, options.resume, project)
+        lease = store.lease(options.shown, runner, options.resume, home, boot_id())
     except Held as held:
         if (
             held.holder is None
@@ -50,21 +54,31 @@ def take(store: Store, options: RunOptions, runner: str, project: Path, emit: Si
             or not _end_strays(held.holder.runner, options.task, emit)
         ):
             raise
-        return store.lease(options.shown, runner, options.resume, project)
+        return store.lease(options.shown, runner, options.resume, home, boot_id())
     _end_strays(lease.previous_runner, options.task, emit)
     return lease
 
 
 def _end_strays(runner: str, task: Task, emit: Sink) -> bool:
     """Only what was started for this task: no file can make us end the processes of another marathon."""
-    strays = find_by_environ("MARATHON_RUNNER_ID", runner) if runner else []
-    ours = set(find_by_environ("MARATHON_TASK_DIR", str(task.folder))) if strays else set()
-    strays = [stray for stray in strays if stray in ours]
+    strays = _started_for(runner, task)
     for stray in strays:
         named = one_line(command_of(stray), 80)
         emit(Notice(f"Ending pid {stray.pid} ({named}), left by an earlier runner.", "warning"))
     end(strays, STRAY_GRACE)
     return bool(strays)
+
+
+def _started_for(runner: str, task: Task) -> list[psutil.Process]:
+    """The processes of this runner's sessions of this task."""
+    started = find_by_environ("MARATHON_RUNNER_ID", runner) if runner else []
+    ours = set(find_by_environ("MARATHON_TASK_DIR", str(task.folder))) if started else set()
+    return [each for each in started if each in ours]
+
+
+def end_processes(runner: str, task: Task) -> None:
+    """End a session's processes at once. The runner sees it and records how the session ended."""
+    end(_started_for(runner, task), 0.0)
 
 
 def bring_up_to_date(marathon: Marathon) -> None:
@@ -110,6 +124,11 @@ def check_workflow(course: Phases) -> None:
         key = repr(course.workflow)
         found = f"The workflow {key} is refused: {why}." if why else f"There is no workflow {key}."
         raise WrongUsage(f"{found} See: pi-marathon workflow list")
+
+    if course.definitions[course.workflow].show == "workflows":
+        raise WrongUsage(
+            f"The workflow {course.workflow!r} is only for use inside of others. See: pi-marathon workflow list"
+        )
 
 
 def _first_record(marathon: Marathon) -> Begun:
@@ -219,10 +238,14 @@ def allow(marathon: Marathon) -> None:
         elif dict(life.limits).get(typed.field) != typed.value or dict(life.added).get(typed.field) is not None:
             marathon.record(LimitSet(name=typed.field, value=typed.value))
     limits = with_amounts(options.limits, marathon.life.limits, marathon.life.added)
-    lost = [each for each in BUDGETS if getattr(limits, each.field) and not each.can_be_kept(marathon.life.usage)]
-    if lost and not agent.tells_usage:
+    told = {"cost": agent.tells_cost, "tokens": agent.tells_tokens}
+    limited = [each for each in BUDGETS if getattr(limits, each.field) and not told.get(each.counter)]
+    if lost := [each for each in limited if not each.can_be_kept(marathon.life.usage)]:
         flags, have = " and ".join(each.flag for each in lost), "has" if len(lost) == 1 else "have"
-        silent = f"The agent {agent.name} has not reported what it uses"
+        silent = f"The agent {agent.name} has not reported what it uses. Until it does, {flags} {have} no effect."
         marathon.tell(
-            f"{silent}. Until it does, {flags} {have} no effect. The README says how it can report.", "warning"
+            f"The agent {agent.name} reports tokens but no cost, so --max-cost has no effect. --max-tokens has."
+            if agent.tells_tokens
+            else f"{silent} The README says how it can report.",
+            "warning",
         )

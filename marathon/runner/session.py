@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,16 +18,32 @@ from marathon.core.courses.workflow import DONE, Phase
 from marathon.core.events import SessionBegan
 from marathon.core.life import Life, Steer
 from marathon.core.prompt import build_prompt
-from marathon.core.records import FeedbackTaken, Proposal, Rating, SessionEnded, SessionStarted, SteerTaken, WaitAsked
+from marathon.core.records import (
+    FeedbackTaken,
+    Proposal,
+    Rating,
+    SessionEnded,
+    SessionStarted,
+    SteerTaken,
+    WaitAsked,
+    Writes,
+)
 from marathon.core.state import StateInvalid, TaskState, rating_in
 from marathon.core.steps import RunSession
 from marathon.core.text import clean, one_line, steps_line
-from marathon.errors import TaskInvalid
+from marathon.core.writes import told as told_writes
+from marathon.errors import AgentUnavailable, MarathonError, TaskInvalid
 from marathon.git.changes import UNKNOWN, Changes, changes_since
+from marathon.git.snapshot import NoSnapshot
+from marathon.git.writes import Before
+from marathon.process.sandbox import WRAP
 from marathon.process.supervisor import run
+from marathon.runner.background import detach, may_detach
 from marathon.runner.hand_edits import record_edits
+from marathon.runner.sandbox import wrap
 from marathon.runner.session_inputs import briefing, channel_fields, environment
 from marathon.store.files import write_atomic
+from marathon.store.task_index import tasks_at_work
 
 if TYPE_CHECKING:
     from marathon.runner.marathon import Marathon
@@ -34,7 +51,7 @@ if TYPE_CHECKING:
 SHORTEST_WAIT, LONGEST_WAIT = 60.0, 3600.0
 LONGEST_TEXT = 20_000
 _OF_A_ROUND = ("criteriaStatus", "criteriaEvidence")  # verdicts belong to the round they were given in
-_OF_A_SESSION = ("wait", "question", "rating")
+_OF_A_SESSION = ("wait", "question", "rating", "loop")
 
 
 def take_steering(marathon: Marathon, *, between: bool = False) -> Life:
@@ -74,7 +91,8 @@ def update_state(marathon: Marathon, phase: str, iteration: int, *, forget: Sequ
 
 def run_session(marathon: Marathon, step: RunSession) -> None:
     """Start the agent, stream what it says, record how it ended."""
-    task, phase = marathon.task, step.phase
+    task, phase = marathon.task, marathon.team.as_chosen(step.phase) if marathon.team else step.phase
+    step, agent = replace(step, phase=phase), marathon.agent_of(phase)
     if marathon.life.gate is not None:  # it closed by itself, for example after --max-cost +10
         record_edits(marathon, marathon.life.gate)
     take_feedback(marathon)
@@ -84,7 +102,7 @@ def run_session(marathon: Marathon, step: RunSession) -> None:
     task.runs.make_room(life.run, iteration, marathon.options.keep_events)
     log = task.runs.session_path(life.run, "events", iteration, "jsonl")
     allowance = _allowance(marathon, [budget for budget, _ in step.warnings])
-    marathon.channel.write(channel_fields(marathon, phase.id, iteration, marathon.clock(), log, allowance))
+    marathon.channel.write(channel_fields(marathon, phase, iteration, marathon.clock(), log, allowance))
     forget = _OF_A_SESSION if life.in_round else (*_OF_A_SESSION, *_OF_A_ROUND)
     update_state(marathon, phase.id, iteration, forget=forget, state="running", note=None)
     prompt = task.runs.session_path(life.run, "prompts", iteration, "md")
@@ -94,11 +112,12 @@ def run_session(marathon: Marathon, step: RunSession) -> None:
         marathon.tell(warning, "warning")
     for guidance in step.guidance:
         marathon.tell(f"The agent is told: {one_line(guidance, 300)}")
+    project_before, unchecked = _look_at_project(marathon, phase)
     life = marathon.record(
         SessionStarted(
             iteration=iteration,
             phase=phase.id,
-            agent=marathon.agent.name,
+            agent=agent.name,
             runner=marathon.runner,
             output_mark=task.output_mark(phase.output),
             human=human_mark,
@@ -106,13 +125,29 @@ def run_session(marathon: Marathon, step: RunSession) -> None:
             guidance=list(step.guidance),
             reflects=step.reflect,
             warned=[budget for budget, _ in step.warnings],
+            tree=project_before.tree if project_before else "",
         )
     )
-    marathon.emit(SessionBegan(life.run, iteration, phase.id, marathon.agent.name, phase.emoji, log))
+    marathon.emit(
+        SessionBegan(
+            life.run,
+            iteration,
+            phase.id,
+            agent.name,
+            phase.emoji,
+            log,
+            task=marathon.workbench.run.name if marathon.workbench else marathon.shown.name,
+            max_iterations=_last_allowed(allowance.limits.max_iterations, life),
+            max_cost=allowance.limits.max_cost,
+            spent=life.used.cost,
+        )
+    )
     before, state_before, began = task.artifacts(), task.state_mark(), time.time()
     meter = Meter(marathon.emit, allowance)
     try:
-        outcome = marathon.agent.run(_host(marathon, life, phase.id, prompt, log, meter))
+        outcome = agent.run(_host(marathon, life, agent.name, phase.id, prompt, log, meter))
+    except AgentUnavailable as error:  # its program is gone since the first session
+        outcome = Outcome("crashed", str(error), permanent=True)
     finally:
         if not task.exists():  # whatever else went wrong, this is why
             raise TaskInvalid(f"{marathon.shown} was removed while the marathon ran. The agent was stopped.")
@@ -125,13 +160,51 @@ def run_session(marathon: Marathon, step: RunSession) -> None:
         outcome = replace(outcome, ending="limit", cause=f"{meter.stopped_for.flag} is used up")
     outcome = replace(outcome, usage=outcome.usage or meter.reported)
     asks = _wait_asked(channel.get("waitSeconds"), channel.get("waitReason")) or channel.get("feedbackQuestion")
-    may_be_silent = marathon.workbench is not None  # what the agent of a measured loop leaves in the tree says enough
+    measured = marathon.workbench is not None
+    # What the agent of a measured loop leaves in the tree says enough, and so do the boxes of a checklist.
+    may_be_silent = measured or phase.checklist is not None
     if outcome.ending == "ended" and not asks and not may_be_silent and task.state_mark() == state_before:
         marathon.tell("The agent did not update STATE.json, so this phase continues.", "warning")
+    writes = hold_to_writes(marathon, phase, project_before) if project_before else unchecked
     artifacts = task.artifacts()
-    changes = changes_since(marathon.project, began, task.folder, artifacts)
+    changes = UNKNOWN if measured else changes_since(marathon.project, began, task.folder, artifacts)
     changes = Changes(changes.moved or before != artifacts, changes.files)
-    observe(marathon, phase, outcome, channel, changes, meter.warned)
+    observe(marathon, phase, outcome, channel, changes, meter.warned, writes)
+
+
+def _look_at_project(marathon: Marathon, phase: Phase) -> tuple[Before | None, Writes | None]:
+    """The project before a session that may not write everywhere, or why it cannot be compared afterwards."""
+    if phase.writes == "project":
+        return None, None
+    try:
+        if why := marathon.snapshots.problem:  # git has just tried, which may have taken long
+            raise NoSnapshot(why)
+        return marathon.guard.look(), None
+    except (NoSnapshot, OSError, MarathonError) as error:
+        unchecked = Writes(unchecked=one_line(str(error), 300))
+        if not marathon.told_unchecked:
+            marathon.tell(told_writes(phase.id, unchecked, str(marathon.shown)))
+            marathon.told_unchecked = True
+        return None, unchecked
+
+
+def hold_to_writes(marathon: Marathon, phase: Phase, before: Before, leave: str = "") -> Writes | None:
+    """Undo what a session wrote where its phase may not write. `leave` says why it is only told."""
+    task, life = marathon.task, marathon.life
+    allowed = [task.folder / name for name in (phase.output, phase.checklist) if name]
+    patch = Path(task.runs.session_path(life.run, "writes", life.iteration, "patch"))
+    here = [each for each in tasks_at_work(marathon.channel.folder) if each.folder == str(marathon.project)]
+    if any(each.task != task.folder for each in here):
+        leave = leave or "Another marathon works in the same folder."
+    try:
+        writes = marathon.guard.hold(before, [task.folder] if phase.writes == "task" else allowed, patch, leave)
+    except (NoSnapshot, OSError, MarathonError) as error:
+        writes = Writes(left=f"It could not be compared. {one_line(str(error), 300)}")
+    if phase.writes == "none" and not marathon.guard.sees_task():
+        writes = replace(writes or Writes(), unchecked="git does not see what is written in the task's folder.")
+    if writes:
+        marathon.tell(told_writes(phase.id, writes, str(marathon.shown)), "warning")
+    return writes
 
 
 def observe(
@@ -141,6 +214,7 @@ def observe(
     channel: Mapping[str, Any],
     changes: Changes = UNKNOWN,
     warned: Sequence[str] = (),
+    writes: Writes | None = None,
 ) -> None:
     """Read what the agent left and put it into the journal; also for a session whose runner was killed."""
     life = marathon.life
@@ -164,11 +238,14 @@ def observe(
         retry_after=outcome.retry_after,
         steered=list(outcome.steered),
         signal=outcome.signal,
-        steps=marathon.task.plan_steps(),
+        steps=marathon.task.steps(phase.checklist),
         files=list(changes.files),
         rating=rating,
         warned=list(warned),
-        sessionId=one_line(channel.get("sessionId") or "", 100),
+        sessionId=one_line(channel.get("sessionId") or outcome.session, 100),
+        denied=clean(outcome.denied),
+        writes=writes,
+        loop=state is not None and (state.model_extra or {}).get("loop") is True,
     )
     life = marathon.record(ended)
     marathon.emit(
@@ -182,6 +259,8 @@ def observe(
             steps_line(life.steps),
         )
     )
+    if ended.denied and ended.proposal and ended.proposal.state == "running":  # else a gate says it
+        marathon.tell(ended.denied, "warning")
 
 
 def warned_in(channel: Mapping[str, Any]) -> list[str]:
@@ -197,7 +276,12 @@ def _allowance(marathon: Marathon, warned: Sequence[str]) -> Allowance:
     return Allowance(limits, life.used, (*life.warned, *warned))
 
 
-def _host(marathon: Marathon, life: Life, phase: str, prompt: str, log: str, meter: Meter) -> Host:
+def _last_allowed(limit: int, life: Life) -> int:
+    """The number of the last session that a limit allows. The limit counts from when a human last allowed more."""
+    return life.iteration + limit - life.used.sessions if limit else 0
+
+
+def _host(marathon: Marathon, life: Life, agent: str, phase: str, prompt: str, log: str, meter: Meter) -> Host:
     def new_steering() -> list[Steer]:
         known = {steer.id for steer in marathon.life.steer}
         return [steer for steer in take_steering(marathon).steer if steer.id not in known]
@@ -206,10 +290,14 @@ def _host(marathon: Marathon, life: Life, phase: str, prompt: str, log: str, met
         message = marathon.store.put("steer", text=text, later=for_next_session)
         return None if for_next_session else next((one for one in new_steering() if one.id == message), None)
 
+    usage_file = marathon.task.runs.session_path(life.run, "prompts", life.iteration, "usage.jsonl")
+    env = environment(marathon, life, phase, prompt)
+    if marathon.options.sandbox:
+        env[WRAP] = wrap(marathon, agent, usage_file)
     return Host(
         project=marathon.project,
         prompt=prompt,
-        env=environment(marathon, life, phase, prompt),
+        env=env,
         lock_fd=marathon.lease.fd,
         signals=marathon.signals,
         emit=meter.emit,
@@ -222,7 +310,8 @@ def _host(marathon: Marathon, life: Life, phase: str, prompt: str, log: str, met
         steer=steer,
         meter=meter,
         log=log,
-        usage_file=marathon.task.runs.session_path(life.run, "prompts", life.iteration, "usage.jsonl"),
+        detach=partial(detach, marathon) if may_detach(marathon) else None,
+        usage_file=usage_file,
     )
 
 

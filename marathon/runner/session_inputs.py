@@ -9,10 +9,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from marathon.core.budgets import Allowance
+from marathon.core.courses.workflow import Phase
 from marathon.core.life import Life
-from marathon.core.prompt import REFLECTION, Briefing
+from marathon.core.prompt import Briefing, reflection_on
 from marathon.core.steps import RunSession
 from marathon.core.text import utc
+from marathon.core.writes import told
+from marathon.runner.review import standings
 
 if TYPE_CHECKING:
     from marathon.runner.marathon import Marathon
@@ -21,25 +24,42 @@ if TYPE_CHECKING:
 def briefing(marathon: Marathon, step: RunSession, iteration: int, human: str, human_exists: bool) -> Briefing:
     life, where = marathon.life, marathon.where
     return Briefing(
-        task=str(marathon.shown) if str(marathon.shown).isprintable() else "$MARATHON_TASK_DIR",
+        task=_named(marathon),
         phase=step.phase,
         next_phase=where.next_phase,
         run=life.run,
         iteration=iteration,
         time=utc(marathon.clock()),
+        steps=where.steps,
+        at=where.at,
         round=where.round,
         human_text=human,
         human_exists=human_exists,
+        comments=[each for each in standings(marathon) if each.open],
         steer=[steer.text for steer in life.steer],
         reply=life.reply,
         edits=[edit for edited in life.edited for edit in edited.edits],
-        guidance=step.guidance,
+        guidance=(*step.guidance, *_undone(marathon)),
         stopped_by=life.stopped_by,
         archived=life.archived,
         criteria=life.criteria.criteria if life.criteria else (),
-        reflection=(marathon.task.reflection() or REFLECTION) if step.reflect else "",
-        tools=marathon.agent.has_tools,
+        memory=marathon.task.working_memory(step.phase.checklist),
+        reflection=(marathon.task.reflection() or reflection_on(step.phase)) if step.reflect else "",
+        tools=marathon.agent_of(step.phase).has_tools,
     )
+
+
+def _undone(marathon: Marathon) -> list[str]:
+    """What the session before wrote where it may not, unless a human has seen it at a gate."""
+    found = [(phase, writes) for phase, writes in marathon.life.writes if writes.count or writes.commit]
+    return [told(phase, writes, _named(marathon)) for phase, writes in found]
+
+
+def _named(marathon: Marathon) -> str:
+    """The task directory as the agent finds it from the folder it works in."""
+    task, shown = str(marathon.task.folder), str(marathon.shown)
+    name = shown if os.path.realpath(marathon.project / shown) == task else task
+    return name if name.isprintable() else "$MARATHON_TASK_DIR"
 
 
 def environment(marathon: Marathon, life: Life, phase: str, prompt: str) -> dict[str, str]:
@@ -63,7 +83,7 @@ def path_with_us(path: str) -> str:
 
 
 def channel_fields(
-    marathon: Marathon, phase: str, iteration: int, now: datetime, log: str, allowance: Allowance
+    marathon: Marathon, phase: Phase, iteration: int, now: datetime, log: str, allowance: Allowance
 ) -> dict[str, Any]:
     """The channel between the runner and the agent's side, as a session finds it."""
     life = marathon.life
@@ -73,7 +93,8 @@ def channel_fields(
         "cwd": str(marathon.project),
         "pid": os.getpid(),
         "startedAt": utc(now),
-        "phase": phase,
+        "phase": phase.id,
+        "tools": list(phase.tools),
         "iteration": iteration,
         "run": life.run,
         "eventsFile": log,

@@ -3,63 +3,69 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from marathon.core.comments import Standing
 from marathon.core.differences import difference
 from marathon.core.gates import POLICIES
 from marathon.core.records import Gate
+from marathon.core.sections import is_step, outline
+from marathon.core.text import clean, counted
 from marathon.runner import hand_edits
+from marathon.runner.review import document_text, last_look, not_sent, rounds, standings, text_of
+from marathon.show.review import beside_changes, comment_lines
 from marathon.show.screen import Screen
 from marathon.store.events import follow
-from marathon.store.files import beginning_of, mark_of
+from marathon.store.files import mark_of
 from marathon.store.task import PLAN, WORK
 from marathon.surfaces.base import Sight
 from marathon.surfaces.paint import colored
 
 if TYPE_CHECKING:
-    from marathon.runner.marathon import Marathon
+    from marathon.runner.gate_view import TaskAtGate
 
 _LONGEST_LOG = 4 * 1024 * 1024
-_LONGEST_DOCUMENT = 1_000_000  # bytes that are shown
 
 
-def document_at_hand(marathon: Marathon, gate: Gate) -> str | None:
+def document_at_hand(seen: TaskAtGate, gate: Gate | None) -> str | None:
     """The file this gate is about: its criteria, the phase's output, or what the phase works from."""
-    task = marathon.task
-    if POLICIES[gate.reason].agreement == "criteria":
+    task = seen.task
+    if gate and POLICIES[gate.reason].agreement == "criteria":
         return task.asks_in
-    names = hand_edits.documents(marathon)
+    names = hand_edits.documents(seen)
     likely = [*names[:1], *(name for name in names if name == PLAN), *names]
     return next(filter(task.output_mark, likely), None)
 
 
-def sights(marathon: Marathon, gate: Gate) -> list[Sight]:
-    document = document_at_hand(marathon, gate)
-    found = [_view("v", marathon, document)] if document else []
-    if marathon.task.output_mark(WORK) and document != WORK:
-        found.append(_view("w", marathon, WORK))
-    log = last_log(marathon)
+def sights(seen: TaskAtGate, gate: Gate, found: Sequence[Standing]) -> list[Sight]:
+    task, document = seen.task, document_at_hand(seen, gate)
+    keys: list[Sight] = []
+    if document:
+        keys += [
+            Sight("v", document, "document", lambda: document_text(seen, document)),
+            Sight("d", "since your last look", "diff", lambda: "\n".join(_changes(seen, gate))),
+        ]
+    keys.append(Sight("g", "code", "diff", lambda: _code(seen)))
+    if seen.life.steps and seen.life.steps[1]:
+        keys.append(Sight("s", "steps", "plain", lambda: _steps(document_text(seen, PLAN))))
+    if found:
+        label = f"{sum(each.open for each in found) or 'no'} open of {counted(len(found), 'comment')}"
+        keys.append(Sight("o", label, "diff", lambda: "\n".join(comment_lines(standings(seen)))))
+    if task.output_mark(WORK) and document != WORK:
+        keys.append(Sight("n", WORK, "document", lambda: document_text(seen, WORK)))
+    log = last_log(seen)
     if mark_of(log):
-        found.append(Sight("g", "View the log of the last session", "log", lambda: _log_text(log)))
-    return [*found, Sight("d", _changes_label(marathon, gate), "diff", lambda: "\n".join(_changes(marathon, gate)))]
+        keys.append(Sight("t", "log", "log", lambda: _log_text(log)))
+    return keys
 
 
-def last_log(marathon: Marathon) -> Path:
+def last_log(seen: TaskAtGate) -> Path:
     """Where everything the last session said is kept."""
-    life = marathon.life
-    return Path(marathon.task.runs.session_path(life.run, "events", life.iteration, "jsonl"))
-
-
-def _view(key: str, marathon: Marathon, name: str) -> Sight:
-    path = marathon.task.folder / name
-    return Sight(key, f"View {name}", "document", lambda: _text(path))
-
-
-def _text(path: Path) -> str:
-    return beginning_of(path, _LONGEST_DOCUMENT).decode("utf-8", "replace")
+    life = seen.life
+    return Path(seen.task.runs.session_path(life.run, "events", life.iteration, "jsonl"))
 
 
 def _log_text(log: Path) -> str:
@@ -72,30 +78,27 @@ def _log_text(log: Path) -> str:
     return out.getvalue()[-_LONGEST_LOG:]
 
 
-def _changes_label(marathon: Marathon, gate: Gate) -> str:
-    if _last_round(marathon, gate):
-        return "Show what changed since the last round, and in the code since the last gate"
-    return "Show what changed in the code since the last gate"
-
-
-def _last_round(marathon: Marathon, gate: Gate) -> Path | None:
-    """What the human saw in the round before, to compare the output with."""
-    phase, number = marathon.where.phase, hand_edits.round_at(marathon, gate) - 1
-    if phase is None or not phase.output or number < 1 or not marathon.task.output_mark(phase.output):
-        return None
-    return marathon.task.runs.reviewed(marathon.life.run, phase.id, phase.output, number)
-
-
-def _changes(marathon: Marathon, gate: Gate) -> Iterator[str]:
-    for name, _, diff in hand_edits.edits_so_far(marathon, gate):
+def _changes(seen: TaskAtGate, gate: Gate) -> Iterator[str]:
+    """What the human did not see yet of the output, with comments and answers beside it, and the human's own edits."""
+    for name, _, diff in hand_edits.edits_so_far(seen, gate):
         yield f"━━ Your edits of {name} at this gate\n\n{diff}\n"
-    before, phase = _last_round(marathon, gate), marathon.where.phase
-    if before and phase and phase.output:
-        output = marathon.task.folder / phase.output
-        diff = difference(_text(before), _text(output), "last round", phase.output)
-        yield f"━━ {phase.output} since the last round\n\n{diff or 'Nothing changed since the last round.'}\n"
-    yield f"━━ Files of the project since the last gate\n\n{marathon.snapshots.changes(_columns())}"
+    output = seen.where.phase.output if seen.where.phase else None
+    before = last_look(seen, gate, rounds(seen)) if output else None
+    if output and before:
+        then, path = before
+        diff = difference(text_of(path), document_text(seen, output), f"round {then.label}", output)
+        new = {each.id for each in not_sent(seen)}
+        about = [each for each in standings(seen) if each.comment.file == output and each.comment.id not in new]
+        said = beside_changes(diff, about) if diff else "Nothing changed since you saw it."
+        yield f"━━ {output} since round {then.label}\n\n{said}\n"
+    else:
+        yield "You have not seen an earlier version in this run."
 
 
-def _columns() -> int:
-    return shutil.get_terminal_size().columns
+def _code(seen: TaskAtGate) -> str:
+    columns = shutil.get_terminal_size().columns
+    return f"━━ Files of the project since the last gate\n\n{seen.snapshots.changes(columns)}"
+
+
+def _steps(plan: str) -> str:
+    return "\n".join(clean(line) for _, line in outline(plan) if is_step(line))

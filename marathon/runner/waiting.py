@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import select
-import time
 from typing import TYPE_CHECKING
 
 from marathon.core import events
@@ -12,7 +10,7 @@ from marathon.core.events import WaitBegan, Waiting
 from marathon.core.records import WaitEnded, WaitStarted
 from marathon.core.steps import Wait, carried_over, left, wait_record
 from marathon.process.keys import Keys
-from marathon.process.signals import ENDING, Interrupted, Signals
+from marathon.runner.background import detach, may_detach
 
 if TYPE_CHECKING:
     from marathon.runner.marathon import Marathon
@@ -37,24 +35,18 @@ def wait(marathon: Marathon, step: Wait) -> None:
 
 
 def _count_down(marathon: Marathon, started: WaitStarted, reason: str) -> bool:
-    """True if a key ended it early."""
-    keys = marathon.surface.interactive
+    """True if a key ended it early. The key d lets the marathon go on in the background."""
     marathon.emit(WaitBegan(reason, left(started, marathon.now())))
-    with Keys() if keys else contextlib.nullcontext() as pressed:
+    with Keys() if marathon.surface.interactive else contextlib.nullcontext() as keys:
         while (seconds := left(started, marathon.now())) > 0 and not marathon.stops.asked():
-            marathon.emit(Waiting(reason, seconds, skippable=keys))
+            attended = marathon.surface.interactive
+            marathon.emit(Waiting(reason, seconds, skippable=attended))
             patience = min(READ_AGAIN, seconds)
-            if pressed is None:
-                pause(patience, marathon.signals)
-            elif pressed.read(patience, marathon.signals) is not None:
+            if keys is None or not attended:
+                marathon.signals.pause(patience)
+            elif (key := keys.read(patience, marathon.signals)) == "d" and may_detach(marathon):
+                keys.restore()
+                detach(marathon)
+            elif key is not None:
                 return True
     return False
-
-
-def pause(seconds: float, signals: Signals) -> None:
-    deadline = time.monotonic() + seconds
-    while (patience := deadline - time.monotonic()) > 0:
-        if select.select([signals.fd], [], [], patience)[0]:
-            for signum in signals.take():
-                if signum in ENDING:
-                    raise Interrupted(signum)

@@ -21,13 +21,13 @@ from marathon.core.lanes.rules import applied
 from marathon.core.lanes.trial import commit_message
 from marathon.core.records import CandidateTaken, LaneOpened, Measured, MeasurementKind, RunStarted, Settled
 from marathon.core.steps import Measure, Settle, TakeCandidate
-from marathon.core.text import clean, one_line, utc
-from marathon.git.lanes import LaneTree, head_of
+from marathon.core.text import clean, duration, one_line, utc
+from marathon.git.lanes import LaneTree
+from marathon.git.worktree import head_of
 from marathon.process.signals import Interrupted
 from marathon.process.start import Command, Exit, StartFailed
 from marathon.process.supervisor import run
 from marathon.runner.checks import check_environment
-from marathon.runner.waiting import pause
 from marathon.store.evaluator import Evaluator, freeze
 from marathon.store.files import make_private_directory, opened
 from marathon.store.lanes import Lane, Lanes
@@ -152,12 +152,12 @@ class Workbench:
         if not frozen.passed:
             yield frozen
             return
-        if kind == "screen" and (new := self._nested(tree, base)):
-            names = ", ".join(one_line(name, 100) for name in sorted(new)[:5])
+        if kind == "screen" and (new := self.tree.nested(base, tree)):
+            names = ", ".join(one_line(name, 100) for name in new[:5])
             yield Check(name="no repository inside", passed=False, kind="tree", evidence=names)
             return
         if state.guard_command and kind in _GUARDED[state.acceptance]:
-            ended, output = self._run(marathon, state.guard_command)
+            ended, output = self._run(marathon, state, state.guard_command)
             said = None if ended.code == 0 else _said(ended, output)
             command = state.guard_command
             yield Check(name="guard", passed=ended.code == 0, kind="guard", command=command, evidence=said)
@@ -170,7 +170,7 @@ class Workbench:
             yield frozen
         holdout = self.lanes.holdout(bench.state)
         if frozen.passed and holdout:
-            ended, _ = self._run(marathon, holdout)
+            ended, _ = self._run(marathon, bench.state, holdout)
             yield Check(name="holdout", passed=ended.code == 0, kind="holdout")
 
     def _lay_out(self, tree: str) -> None:
@@ -179,21 +179,17 @@ class Workbench:
             self.tree.put(tree)
             self._laid_out = tree
 
-    def _nested(self, tree: str, base: str) -> set[str]:
-        found = self.tree.nested(tree)
-        return found - self.tree.nested(base) if found else found
-
     def _frozen(self, state: LaneState) -> Check:
         return Evaluator(tuple(state.frozen_paths or ()), state.frozen or {}).check(self.tree.folder)
 
     def _sample(self, marathon: Marathon, state: LaneState) -> Reading:
         """One run of verify on exactly the files that lie in the folder now."""
-        ended, output = self._run(marathon, state.verify_command or "")
+        ended, output = self._run(marathon, state, state.verify_command or "")
         if ended.code != 0:
             raise NoMetric(f"verify failed: {_said(ended, output)}")
         return read_metric(output, state.metric_name, state.metric_json, state.metric_regex)
 
-    def _run(self, marathon: Marathon, command: str) -> tuple[Exit, str]:
+    def _run(self, marathon: Marathon, state: LaneState, command: str) -> tuple[Exit, str]:
         """Run a command of the loop in its tree. Its standard output comes back, at most a megabyte of it."""
         lines: list[bytes] = []
         errors: list[bytes] = []
@@ -221,7 +217,7 @@ class Workbench:
                 on_tick=on_tick,
                 on_interrupt=lambda: marathon.emit(Notice("Press Ctrl+C again to stop. Nothing is lost.", "warning")),
                 on_resume=lambda: None,
-                timeout=TIMEOUT,
+                timeout=(TIMEOUT if state.timeout is None else state.timeout) or None,
             )
         except StartFailed as error:
             raise NoMetric(f"a shell could not be started in {self.tree.folder}: {error.strerror}") from error
@@ -253,8 +249,9 @@ class Workbench:
         known = {(row.iteration, row.action, row.timestamp) for row in lane.rows}
         for row in rows:
             if (row.iteration, row.action, row.timestamp) not in known:
-                self.lanes.save(lane, applied(lane.state, row), row, row.timestamp)
-                lane = self.lanes.load(self.run)
+                after = applied(lane.state, row)
+                self.lanes.save(lane, after, row, row.timestamp)
+                lane = Lane(after, (*lane.rows, row))
         return lane
 
 
@@ -303,7 +300,7 @@ def _alone(marathon: Marathon) -> Iterator[None]:
             while not _locked(fd):
                 if marathon.stops.now():
                     raise Stopped
-                pause(0.1, marathon.signals)
+                marathon.signals.pause(0.1)
         yield
 
 
@@ -316,8 +313,10 @@ def _locked(fd: int) -> bool:
 
 
 def _said(ended: Exit, output: str) -> str:
-    how = "it took too long" if ended.reason == "timeout" else f"exit code {ended.code}"
-    if ended.code is None and ended.signal and ended.reason != "timeout":
+    how = f"exit code {ended.code}"
+    if ended.reason == "timeout":
+        how = f"it was ended after {duration(ended.seconds)} (--timeout)"
+    elif ended.code is None and ended.signal:
         how = f"it was killed by signal {ended.signal}"
     lines = [line for line in clean(output).splitlines() if line.strip()]
     return f"{how}: {one_line(lines[-1], 200)}" if lines else how

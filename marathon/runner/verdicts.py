@@ -1,0 +1,54 @@
+"""Answers to an open gate from outside of its runner: the shell commands, attach and the page send them this way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from marathon.core.gates import refusal
+from marathon.core.records import Answer, Cancelled, Gate
+from marathon.errors import WrongUsage
+from marathon.runner.status_query import Known, read_task, resume_command
+from marathon.store.gate_code import GateCodes
+from marathon.store.places import codes_folder
+from marathon.store.task import Task
+
+
+def open_gate(shown: Path, project: Path, token: str | None = None) -> tuple[Known, Gate]:
+    """The task and its open gate. WrongUsage if no gate is open, another one is, or it was answered already."""
+    # The messages before the journal: a runner removes an answer once it is recorded.
+    messages = Task.look(shown).inbox.messages()
+    known = read_task(shown, project)
+    gate = known.life.gate
+    if gate is None or (token is not None and token != gate.token):
+        not_open = f"The gate {token} of {shown} is not open any more" if token else f"No gate of {shown} is open"
+        raise WrongUsage(f"{not_open}; nothing was changed. See: pi-marathon status {shown}")
+    if any(message.kind == "verdict" and message.to == gate.token for message in messages):
+        resume = resume_command(known.task, shown, project)
+        raise WrongUsage(f"This gate was answered already. To continue: {resume}")
+    return known, gate
+
+
+def check_offered(known: Known, answer: Answer) -> None:
+    if refused := refusal(known.offers, answer, str(known.shown)):
+        raise WrongUsage(refused)
+
+
+def send(known: Known, gate: Gate, answer: Answer) -> str:
+    """Store the answer for exactly this gate, if the gate offers it, and return the id of the message,
+    which the journal names with the answer.
+
+    The caller has made sure that a human gave it. Of several who answer at once, one does.
+    """
+    check_offered(known, answer)
+    code = GateCodes(codes_folder()).code(gate.token)
+    with known.task.inbox.alone():
+        open_gate(known.shown, known.project, gate.token)
+        return known.task.inbox.put(
+            "verdict", to=gate.token, code=code, choice=answer.choice, text=answer.text, phase=answer.phase
+        )
+
+
+def taken(known: Known, gate: Gate) -> Answer | Cancelled | None:
+    """What closed a gate. None while it is open."""
+    since = (record for record in known.records if record.n > gate.n)
+    return next((record for record in since if isinstance(record, Answer | Cancelled)), None)
