@@ -1,0 +1,158 @@
+"""Who gets in: the browser of the human who read this terminal, and no other page, port, program or name.
+
+Everything secret lives in this process and in that browser. The cookie is bound to a path that only they know, because
+a browser sends the cookies of 127.0.0.1 to every port of it, and an agent may well serve a page on another one.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from marathon.web.views import Session, refused, sign_in
+
+_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # none that look alike
+_MOST_WRONG = 20
+_LARGEST_FORM = 4_000_000
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",  # without a referrer, a form's Origin would be null
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+@dataclass
+class Door:
+    """The secrets of one server."""
+
+    port: int
+    passphrase: str = ""
+    base: str = field(default_factory=lambda: f"/{secrets.token_urlsafe(12)}")
+    _token: str = ""
+    _wrong: int = 0
+    _sessions: dict[str, Session] = field(default_factory=dict)
+    _alone: threading.Lock = field(default_factory=threading.Lock)
+
+    def new_token(self) -> str:
+        """A word that lets one browser in, once. The one before it counts no more."""
+        with self._alone:
+            self._token, self._wrong = "".join(secrets.choice(_LETTERS) for _ in range(12)), 0
+            return self._token
+
+    def enter(self, token: str) -> str | None:
+        """A new cookie for the right token, which is used up. Too many wrong ones use it up as well."""
+        with self._alone:
+            right = bool(self._token) and _same(self._token, token.strip())
+            self._wrong += not right
+            if right or self._wrong >= _MOST_WRONG:
+                self._token = ""
+            if not right:
+                return None
+            cookie = secrets.token_urlsafe(32)
+            self._sessions[cookie] = Session(self.base, secrets.token_urlsafe(32), bool(self.passphrase))
+            return cookie
+
+    def session(self, cookie: str) -> Session | None:
+        return next((session for known, session in self._sessions.items() if _same(known, cookie)), None)
+
+    def knows_passphrase(self, said: str) -> bool:
+        if not self.passphrase or _same(self.passphrase, said):
+            return True
+        time.sleep(1)  # so that guessing takes too long
+        return False
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        return f"127.0.0.1:{self.port}", f"localhost:{self.port}"
+
+    @property
+    def cookie(self) -> str:
+        return f"marathon_{self.port}"
+
+
+def _same(one: str, other: str) -> bool:
+    return secrets.compare_digest(one.encode(), other.encode("utf-8", "replace"))
+
+
+class Guarded:
+    """Stands before every route, so that none of them can forget a check."""
+
+    def __init__(self, app: ASGIApp, door: Door) -> None:
+        self._app = app
+        self._door = door
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                extra = [(name.lower().encode(), value.encode()) for name, value in _HEADERS.items()]
+                message = {**message, "headers": [*message.get("headers", []), *extra]}
+            await send(message)
+
+        answer = await self._answer(Request(scope, receive))
+        await (answer or self._app)(scope, receive, with_headers)
+
+    async def _answer(self, request: Request) -> Response | None:
+        """A refusal or the way in. None if the request may go on to its route."""
+        door, path = self._door, request.scope["path"]
+        if request.headers.get("host") not in door.hosts:
+            return _refused(421, "This page answers only to its own address, 127.0.0.1 or localhost with its port.")
+        form: dict[str, str] = {}
+        if request.method == "POST":
+            if request.headers.get("origin") != f"http://{request.headers['host']}":
+                return _refused(403, "Another page sent this. Nothing was changed.")
+            body = await _body(request)
+            if body is None:
+                return _refused(413, "That is too long. Nothing was changed.")
+            form = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+        elif request.method != "GET":
+            return _refused(405, "This page takes GET and POST only.")
+        if path.startswith("/static/"):
+            return None
+        if path in ("/", "/in"):
+            return self._let_in(form.get("token") or request.query_params.get("token", ""), request)
+        session = door.session(request.cookies.get(door.cookie, ""))
+        if session is None or not path.startswith(f"{door.base}/"):
+            return HTMLResponse(sign_in("This browser is not signed in here."), 403)
+        if request.method == "POST" and not _same(session.csrf, form.get("csrf", "")):
+            return _refused(403, "This form is not of this session. Reload the page and try again.")
+        request.scope.update(form=form, session=session, root_path=door.base)
+        return None
+
+    def _let_in(self, token: str, request: Request) -> Response:
+        if not token:
+            return HTMLResponse(sign_in(""))
+        cookie = self._door.enter(token)
+        if cookie is None:
+            return HTMLResponse(sign_in("That word is wrong or was used already."), 403)
+        wanted = request.query_params.get("task", "")
+        to = f"task/{wanted}" if wanted.isalnum() else ""
+        answer = RedirectResponse(f"{self._door.base}/{to}", 303)
+        answer.set_cookie(self._door.cookie, cookie, path=self._door.base, httponly=True, samesite="strict")
+        return answer
+
+
+async def _body(request: Request) -> bytes | None:
+    found = b""
+    async for piece in request.stream():
+        found += piece
+        if len(found) > _LARGEST_FORM:
+            return None
+    return found
+
+
+def _refused(status: int, why: str) -> Response:
+    return HTMLResponse(refused(why), status)

@@ -1,0 +1,94 @@
+"""The gate of a task with everything that it offers, as forms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from marathon.core.comments import Comment
+from marathon.core.gates import POLICIES, Offer
+from marathon.core.records import Choice, Gate
+from marathon.core.text import counted, one_line
+from marathon.runner.review import not_sent, summary_line
+from marathon.runner.status_query import Known
+from marathon.show.status import check_line
+from marathon.surfaces.gate_text import rating_lines
+from marathon.web.html import Html, Part, h
+from marathon.web.view import View
+from marathon.web.views import Session
+
+SENT: tuple[Choice, ...] = ("continue", "redo", "loop", "answer", "accept", "cancel")  # from outside of the runner
+
+
+def gate_form(session: Session, view: View, gate: Gate, words: str) -> Html:
+    """`words`: those that were not taken the last time."""
+    question = view.known.offers[0].choice == "answer"
+    whole = question or POLICIES[gate.reason].whole_message
+    waits = one_line(view.status.waits_for, 200)
+    waits = "your answer is needed" if waits.startswith("you: ") else waits  # the message says why
+    rating, new = view.known.life.rating, not_sent(view.known)
+    told = f"With any answer the agent gets {counted(len(new), 'comment')} of yours: {_ids(new)}."
+    return h(
+        "section",
+        h("h2", "The agent asks" if question else waits[:1].upper() + waits[1:]),
+        h("p", h("small", summary_line(view.known, gate, view.standings))),
+        h("pre" if whole else "p", gate.message, class_="message") if gate.message else None,
+        [h("p", one_line(line, 900)) for line in gate.writes],
+        h("p", "Note: ", one_line(gate.note, 600)) if gate.note else None,
+        h("ul", [h("li", check_line(each)) for each in view.status.checks], class_="plain"),
+        h("p", " ".join(rating_lines(rating))) if rating else None,
+        h("p", told) if new else None,
+        _verdicts(session, view, gate, words),
+        id="verdict",
+        class_="gate",
+    )
+
+
+def words_for_comments(known: Known) -> str:
+    """What a phase is sent back with, where the comments say it all."""
+    new = not_sent(known)
+    return f"See {_ids(new)}." if new else ""
+
+
+def _ids(found: Sequence[Comment]) -> str:
+    return ", ".join(f"{each.id} ({each.kind})" for each in found)
+
+
+def _verdicts(session: Session, view: View, gate: Gate, words: str) -> Part:
+    """A button for each answer that the gate offers. The same answer with and without words shares a button."""
+    if gate.answers == "here":
+        return h("p", "This gate takes answers only at its own terminal (--answers-here).")
+    offered = [each for each in view.known.offers if each.choice in SENT]
+    answers = list({_answer(each): each for each in reversed(offered)}.values())[::-1]
+    usual = [each for each in answers if not each.heavy]
+    ask = usual[0].ask if usual and usual[0].choice == "answer" else "Your words, if you have any, for human.md:"
+    field = [h("label", ask, for_="words"), h("textarea", words, id="words", name="words", rows=4)]
+    takes = any(each.words != "none" and not each.heavy for each in offered)
+    buttons = [_button(each, "main" if each is usual[0] else None) for each in usual]
+    heavy = [_heavy(session, view, gate, each, nth) for nth, each in enumerate(answers) if each.heavy]
+    return [
+        _form(session, view, gate, "p", field if takes else None, buttons) if usual else None,
+        h("details", h("summary", "Other answers"), heavy) if heavy else None,
+    ]
+
+
+def _heavy(session: Session, view: View, gate: Gate, offer: Offer, nth: int) -> Html:
+    """Rare and hard to take back, so it wants a tick."""
+    ask = h("label", offer.ask, for_=f"why{nth}")
+    why = h("textarea", id=f"why{nth}", name="words", rows=2, required=offer.words == "required")
+    sure = h("label", h("input", type="checkbox", name="sure", required=True), " I am sure", class_="sure")
+    return _form(session, view, gate, f"p{nth}", [ask, why] if offer.words != "none" else None, sure, _button(offer))
+
+
+def _form(session: Session, view: View, gate: Gate, secret: str, *parts: Part) -> Html:
+    token = h("input", type="hidden", name="gate", value=gate.token)
+    field = h("input", type="password", id=secret, name="passphrase", required=True, autocomplete="off")
+    passphrase = [h("label", "Passphrase", for_=secret), field] if session.passphrase else None
+    return session.form(f"{view.path}/verdict", token, passphrase, *parts)
+
+
+def _button(offer: Offer, kind: str | None = None) -> Html:
+    return h("button", offer.label.removesuffix(" (asks once more)"), name="answer", value=_answer(offer), class_=kind)
+
+
+def _answer(offer: Offer) -> str:
+    return f"{offer.choice} {offer.phase or ''}".rstrip()
