@@ -48,11 +48,12 @@ def tasks_below(folder: Path) -> list[Path]:
     return [folder / name for name in names if is_task(folder / name)]
 
 
-def tasks_of(project: Path) -> list[Path]:
-    """The tasks in docs/tasks, and those elsewhere that were made or started in this project."""
-    found = tasks_below(project / TASKS) if (project / TASKS).is_dir() else []
-    elsewhere = [known.task for known in known_tasks(index_folder()) if known.project == project]
-    return [*found, *(task for task in elsewhere if task not in found and is_task(task))]
+def tasks_of(project: Path, known: Sequence[Path] | None = None) -> list[Path]:
+    """The tasks in docs/tasks, and those elsewhere that were made or started in this project: `known`."""
+    if known is None:
+        known = [each.task for each in known_tasks(index_folder()) if each.project == project]
+    found = dict.fromkeys(tasks_below(project / TASKS) if (project / TASKS).is_dir() else [])
+    return list(found | dict.fromkeys(task for task in known if task in found or is_task(task)))
 
 
 def enter(typed: Path, *, here: bool = False) -> Path:

@@ -15,9 +15,9 @@ from marathon.core.lanes.numbers import change, number
 from marathon.core.text import clean, counted, one_line
 from marathon.errors import WaitsForHuman
 from marathon.git import finalize
-from marathon.git.lanes import git, top_of
+from marathon.git.worktree import git, top_of
 from marathon.process.terminal import interactive
-from marathon.store.lanes import Lane, Lanes, find_project
+from marathon.store.lanes import Lanes, find_project
 
 _MOST_FILES = 8
 
@@ -26,7 +26,7 @@ def finalize_loop(target: str, branch: str | None, *, split: bool, yes: bool, as
     lanes = Lanes(find_project(Path.cwd()))
     run = names.pick(target, lanes.runs(), "status")
     lane, top = lanes.load(run), top_of(lanes.project)
-    rows = kept_rows(lane)
+    rows = [row for row in lane.rows if row.commit and row.action in ("keep", "log")]
     if not rows:
         raise Refused(f"{run.name} has kept no commit.", f"See what it did: pi-marathon loop status {run.name}")
     kept = finalize.read_kept(top, [row.commit for row in rows if row.commit])
@@ -37,7 +37,8 @@ def finalize_loop(target: str, branch: str | None, *, split: bool, yes: bool, as
     options = [*(["--branch", branch] if branch else []), *(["--split"] if split else []), "--yes"]
     again = f"pi-marathon loop finalize {run.name} {shlex.join(options)}"
     if not as_json:
-        _print(_preview(lane.state, _base(top, kept[0].parent), branches, by_commit))
+        subject = one_line(git(top, "show", "-s", "--format=%s", kept[0].parent), 60)
+        _print(_preview(lane.state, f"{kept[0].parent[:12]} ({subject})", branches, by_commit))
     elif not yes:
         _print_json(run.name, kept, branches, {})
     if not yes:
@@ -48,10 +49,6 @@ def finalize_loop(target: str, branch: str | None, *, split: bool, yes: bool, as
         return
     _print([f"Made {each.name} at {tips[each.name][:12]}." for each in branches])
     _print([f"Nothing was merged or pushed. To take it: git merge {' '.join(tips)}"])
-
-
-def kept_rows(lane: Lane) -> list[Row]:
-    return [row for row in lane.rows if row.commit and row.action in ("keep", "log")]
 
 
 def _ask(again: str, branches: Sequence[finalize.Branch], *, as_json: bool) -> None:
@@ -81,10 +78,6 @@ def _gain(state: LaneState, row: Row) -> str:
 def _files(paths: Sequence[str]) -> str:
     shown = ", ".join(one_line(path, 100) for path in paths[:_MOST_FILES])
     return f"{shown} and {len(paths) - _MOST_FILES} more" if len(paths) > _MOST_FILES else shown
-
-
-def _base(top: Path, commit: str) -> str:
-    return f"{commit[:12]} ({one_line(git(top, 'show', '-s', '--format=%s', commit), 60)})"
 
 
 def _print_json(

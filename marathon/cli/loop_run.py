@@ -13,30 +13,33 @@ import click
 
 from marathon.agents.table import DEFAULT, find_agent
 from marathon.cli.options import CommandLine, run_options
-from marathon.cli.program import program
-from marathon.cli.run import conduct
-from marathon.cli.status_query import Known, read_task
+from marathon.cli.run import conduct, without_terminal
 from marathon.core.courses.measured import BOUNDS, MeasuredLoop
 from marathon.core.lanes import names, verbs
 from marathon.core.lanes.model import LaneState, Refused
 from marathon.core.text import clean, one_line, utc
 from marathon.errors import WaitsForHuman
-from marathon.git.lanes import LaneTree, add_worktree, holds_work, in_place
+from marathon.git.lanes import LaneTree, in_place, lane_tree
+from marathon.git.worktree import holds_work
 from marathon.process.terminal import interactive
+from marathon.runner.status_query import Known, read_task
 from marathon.runner.workbench import Workbench
 from marathon.show import lanes as show
+from marathon.show.program import program
 from marathon.store.anchor import Anchor
 from marathon.store.files import make_private_directory, write_atomic
 from marathon.store.lanes import Lane, Lanes, find_project
 from marathon.store.lock import Holder, holder_of
-from marathon.store.places import anchors_folder, trusted_folder
+from marathon.store.places import anchors_folder, index_folder, trusted_folder
 from marathon.store.task import Task
+from marathon.store.task_index import remember_task
 from marathon.store.trusted import Trusted
 
 TASK = "task"  # the directory of a loop's sessions, beside its rows
 
 
 def run_loop(target: str, line: CommandLine, **bounds: float | None) -> int:
+    line = without_terminal(line) if line.detach else line
     lanes = Lanes(find_project(Path.cwd()))
     run = names.pick(target, lanes.runs(), "run")
     agent = find_agent(line.agent, line.agent_args, line.mode)
@@ -48,11 +51,12 @@ def run_loop(target: str, line: CommandLine, **bounds: float | None) -> int:
     with lanes.locked():
         state = _ready(lanes, lanes.load(run), known, bounds)
     _agree(state, lanes, line.trust)
+    remember_task(index_folder(), lanes.root, lanes.project)
     folder = lanes.folder(run) / TASK
     tree = _tree(lanes, state, begun=known is not None and known.life.own is not None)
     _make_task(folder, state)
     shown = Path(os.path.relpath(folder))
-    options = replace(run_options(line, Task.open(shown), shown), resume=_resume(line, state))
+    options = replace(run_options(line, Task.open(shown), shown), resume=_resume(line, state), home=lanes.project)
     bench = Workbench(lanes, run, tree)
     code = conduct(line, options, tree.folder, agent, MeasuredLoop(), bench, bench.open)
     if not line.as_json:
@@ -147,6 +151,8 @@ def _check(state: LaneState) -> None:
 def _ready(lanes: Lanes, lane: Lane, known: Known | None, bounds: dict[str, float | None]) -> LaneState:
     """The loop as the runner takes it over. Where a gate is open, the human's answer decides, so nothing is resumed."""
     now = utc(datetime.now(UTC))
+    if lane.unsaved:  # a runner was killed before it could bring the snapshot up to its last row
+        lanes.save(lane, lane.state, None, now)
     state = lane.state.with_(measured_by="runner")
     asked = known is not None and known.life.gate is not None
     if asked and state.status == "stopped":
@@ -193,7 +199,7 @@ def _tree(lanes: Lanes, state: LaneState, *, begun: bool) -> LaneTree:
             f"The branch {branch_of(run)} holds the work of an earlier loop of this name.",
             f"Start one with another --run, or delete the branch: git branch -D {branch_of(run)}",
         )
-    return add_worktree(lanes.project, worktree_folder(lanes, run), branch_of(run))
+    return lane_tree(lanes.project, worktree_folder(lanes, run), branch_of(run))
 
 
 def _resume(line: CommandLine, state: LaneState) -> str:

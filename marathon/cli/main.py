@@ -19,30 +19,58 @@ from marathon.errors import MarathonError
 
 # name: (the module below marathon.cli.commands, what --help says); a module is loaded only when its command is typed.
 COMMANDS = {
-    "demo": ("demo", "A complete marathon in a throw-away project: no key, no network."),
+    "demo": ("demo", "A whole marathon in a throw-away project; no key, no network."),
     "new": ("task", "Make a task directory."),
+    "run": ("pool", "Run several tasks, some of them at a time."),
+    "repeat": ("repeat", "Make a task with a checklist and work on it: the plain loop."),
+    "loop": ("loop", "Measured loops: keep what improves a number."),
     "score": ("task", "Advice on a task's instructions."),
-    "list": ("status", "The tasks of this project."),
+    "list": ("status", "The tasks of this project; --all: of this machine."),
     "status": ("status", "Where a task stands and what it waits for."),
-    "steer": ("gate", "Send guidance to the agent: it comes with the next session."),
-    "feedback": ("feedback", "Give feedback without a restart: added to human.md, read by the next session."),
+    "attach": ("attach", "Watch a running marathon, steer it, answer its gate."),
+    "logs": ("attach", "What a marathon has done, as plain lines."),
+    "web": ("web", "All tasks of this machine in the browser."),
+    "review": ("web", "Review a task in the browser."),
+    "comment": ("comments", "Comment on lines of a document, for the next session."),
+    "comments": ("comments", "The comments on a task with their answers."),
+    "rounds": ("comments", "Every reviewed version, and what changed between two."),
+    "check": ("check", "Run the checks of a task."),
     "approve": ("gate", "Answer an open gate: continue."),
     "redo": ("gate", "Answer an open gate: do a phase again."),
     "answer": ("gate", "Answer the agent's question."),
     "accept": ("gate", "End a task although not every criterion is met (asks first)."),
     "cancel": ("gate", "End a run for good (asks first)."),
-    "check": ("check", "Run the checks of a task."),
-    "loop": ("loop", "Measured loops: keep what improves a number."),
+    "steer": ("gate", "Send guidance to the agent."),
+    "feedback": ("feedback", "Give feedback without a restart; it is kept in human.md."),
+    "report": ("web", "One HTML file about a task, or Markdown for a pull request."),
     "stop": ("gate", "Ask the running marathon to stop after this session."),
+    "kill": ("gate", "End a running marathon and its agent at once."),
+    "clean": ("removal", "Remove what the runner kept of finished tasks (asks first)."),
+    "archive": ("removal", "Move a finished task to docs/tasks/archive (asks first)."),
+    "rm": ("removal", "Remove a task with everything that belongs to it (asks first)."),
     "repair": ("repair", "Repair a damaged or changed journal (asks first)."),
-    "wait": ("agent", "For agents: ask for a pause before the next session."),
-    "ask": ("agent", "For agents: ask the human a question."),
-    "hook": ("hook", "For Claude Code's hooks: may it stop, what should it know."),
-    "claude-loop": ("claude_loop", "For Claude Code: a goal that its Stop hook holds it to."),
-    "workflow": ("setup", "List, show and check workflow definitions."),
-    "install": ("install", "Give pi the extension and the skills; --claude: Claude Code the hooks."),
     "doctor": ("setup", "Check this machine and say what to fix."),
+    "install": ("install", "Give pi the extension and the skills, or Claude Code the hooks."),
+    "uninstall": ("install", "Take back what install added."),
+    "service": ("service", "After a reboot, resume what ran in the background."),
+    "workflow": ("setup", "List, show and check workflow definitions."),
     "completion": ("setup", "Print the shell completion script."),
+    "wait": ("agent", "Ask for a pause before the next session."),
+    "ask": ("agent", "Ask the human a question."),
+    "mcp": ("mcp", "Our tools over the Model Context Protocol."),
+    "hook": ("hook", "For Claude Code's hooks: may it stop, what should it know."),
+    "claude-loop": ("claude_loop", "A goal that Claude Code's Stop hook holds it to."),
+}
+
+
+# The sections of --help, each by its first command.
+SECTIONS = {
+    "demo": "Begin",
+    "list": "Watch",
+    "review": "Review and answer",
+    "stop": "Stop and tidy up",
+    "doctor": "Set up",
+    "wait": "For agents",
 }
 
 
@@ -60,8 +88,14 @@ class LazyGroup(click.Group):
         return next(command for command in commands if command.name == cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, told) for name, (_, told) in COMMANDS.items()])
+        sections: list[tuple[str, list[tuple[str, str]]]] = []
+        for name, (_, told) in COMMANDS.items():
+            if name in SECTIONS:
+                sections.append((SECTIONS[name], []))
+            sections[-1][1].append((f"{name:11}", told))
+        for heading, rows in sections:
+            with formatter.section(heading):
+                formatter.write_dl(rows)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if "--" in args:
@@ -114,11 +148,15 @@ def _meant(word: str) -> str:
 
 
 COUNT = click.IntRange(min=0)
-_AGENT = "pi, rehearsal, or command (a program after --)."
+_AGENT = "pi, claude, codex, gemini, opencode, rehearsal; acp or command (a program after --). a,b: b takes over."
+_SET = "For one phase: agent, model, thinking, args or tools, such as plan.model=opus."
+_SANDBOX = "Run the agent under bubblewrap: it writes only the project and the task. offline: without network."
 _HUMAN = "Restart a finished or paused task with this feedback (help is --help)."
 _HERE = "Work in this directory, not in the project's root or where the task last ran."
+_WORKTREE = "Work in a git worktree on its own branch, marathon/TASK if none is given."
 _ADOPT = "Take over a task that was copied here, or whose reviews are not on record."
 _TRUST = "Agree to the checks and the workflow as they are now, for CI."
+_DETACH = "Go on in the background; see it with: pi-marathon attach."
 _BREAKER = "When it counts as stuck; same-error=3, … 0: never."
 EPILOG = (
     "Exit codes: 0 completed, 1 failed, 2 wrong usage, 3 waits for a human, 4 limit, 5 stuck, 6 busy, 7 invalid task."
@@ -138,6 +176,7 @@ EPILOG = (
 @click.option(
     "--mode", type=click.Choice(["tui", "stream"]), help="Give the agent the terminal, or show its work as lines."
 )
+@click.option("--set", "settings", multiple=True, metavar="PHASE.NAME=VALUE", allow_from_autoenv=False, help=_SET)
 @click.option("--workflow", default="rpi", show_default=True, metavar="KEY", help="For a new task; see: workflow list.")
 @click.option(
     "--oversight",
@@ -152,7 +191,10 @@ EPILOG = (
 @click.option("--trust", is_flag=True, allow_from_autoenv=False, help=_TRUST)
 @click.option("--yes", is_flag=True, allow_from_autoenv=False, help="With -h: restart also where work is not finished.")
 @click.option("--here", is_flag=True, allow_from_autoenv=False, help=_HERE)
+@click.option("--worktree", is_flag=False, flag_value="", metavar="[BRANCH]", allow_from_autoenv=False, help=_WORKTREE)
 @click.option("--adopt", is_flag=True, allow_from_autoenv=False, help=_ADOPT)
+@click.option("--detach", is_flag=True, allow_from_autoenv=False, help=_DETACH)
+@click.option("--sandbox", is_flag=False, flag_value="on", type=click.Choice(["on", "offline"]), help=_SANDBOX)
 @click.option("--max-iterations", type=SESSIONS, default="100", show_default=True, help="Sessions; 0: no limit.")
 @click.option("--max-time", type=TIME, default="0", help="Working time such as 90m or 8h; 0: no limit.")
 @click.option("--max-cost", type=MONEY, default="0", help="What the agent may cost; +10: so much more. 0: no limit.")
@@ -178,8 +220,12 @@ def cli(ctx: click.Context, /, **options: Any) -> None:
     pi-marathon                                  pi; /marathon-loop DIR in it starts a marathon
     pi-marathon --task TASK --agent command -- PROGRAM ARGS   any program as the agent
     """
-    if ctx.invoked_subcommand is not None:
-        return
+    if ctx.invoked_subcommand is None:
+        run_line(ctx, options)
+
+
+def run_line(ctx: click.Context, options: dict[str, Any]) -> None:
+    """Run the task that the options name, or without one start pi."""
     from marathon.cli.options import CommandLine
 
     typed = {name for name in options if ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE}
@@ -214,7 +260,7 @@ def _guarded(args: list[str]) -> int:
             from marathon.cli.commands.hook import answer
 
             return answer(args[1:])
-        if "--task" in args or any(arg.startswith("--task=") for arg in args):
+        if args[:1] == ["repeat"] or any(arg == "--task" or arg.startswith("--task=") for arg in args):
             _use_settings(args)
         result = cli.main(args, prog_name="pi-marathon", standalone_mode=False)
         return result if isinstance(result, int) else 0
@@ -281,4 +327,5 @@ def _use_settings(args: Sequence[str]) -> None:
     from marathon.cli.settings import load_settings
 
     here = Path.cwd()
-    cli.context_settings["default_map"] = load_settings(str(here if "--here" in args else project_root(here)))
+    settings = load_settings(str(here if "--here" in args else project_root(here)))
+    cli.context_settings["default_map"] = {**settings, "repeat": settings}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,13 +12,15 @@ from typing import Any, Literal
 
 from marathon.agents.table import DEFAULT
 from marathon.cli.arguments import BUDGETS, Amount, message_text
-from marathon.cli.program import program
 from marathon.core.budgets import Limits, parse_breakers
+from marathon.core.courses.workflow import Phase
 from marathon.core.records import Begun, Oversight, Record
 from marathon.core.state import WORKFLOW, StateInvalid
 from marathon.core.text import clean, one_line
+from marathon.core.validation import Invalid, read
 from marathon.errors import WrongUsage
 from marathon.runner.marathon import Budget, RunOptions
+from marathon.show.program import program
 from marathon.store.lock import last_holder
 from marathon.store.task import Task
 
@@ -32,6 +35,7 @@ class CommandLine:
     human: str | None = None
     agent: str = DEFAULT
     mode: Literal["tui", "stream"] | None = None
+    settings: tuple[str, ...] = ()  # PHASE.NAME=VALUE
     workflow: str = "rpi"
     workflow_by_file: bool = False  # it was neither typed nor set in the environment
     oversight: Oversight | None = None
@@ -39,7 +43,10 @@ class CommandLine:
     answers_here: bool = False
     trust: bool = False
     here: bool = False
+    worktree: str | None = None  # the branch; empty for the usual one
     adopt: bool = False
+    detach: bool = False
+    sandbox: Literal["on", "offline"] | None = None
     yes: bool = False
     max_iterations: Amount = USUAL_SESSIONS
     max_time: Amount = NO_LIMIT
@@ -64,6 +71,8 @@ class CommandLine:
         words = ["--task", str(self.task)]
         chosen = {"agent": self.agent if self.agent != DEFAULT else None, "mode": self.mode}
         words += [word for name, value in chosen.items() if value for word in (f"--{name}", value)]
+        words += [f"--sandbox={self.sandbox}"] if self.sandbox else []
+        words += [word for setting in self.settings for word in ("--set", setting)]
         rest = ["--", *self.agent_args] if self.agent_args else []
         return f"{program()} {shlex.join([*words, *rest])}"
 
@@ -82,10 +91,28 @@ def run_options(line: CommandLine, task: Task, shown: Path) -> RunOptions:
         trust=line.trust,
         adopt=line.adopt,
         keep_events=line.keep_events,
+        sandbox=line.sandbox or "",
         resume=line.resume,
         resume_here=line.resume_here,
         program=program(),
     )
+
+
+def phase_settings(typed: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """What --set chooses, by phase."""
+    found: dict[str, dict[str, Any]] = {}
+    for setting in typed:
+        match = re.fullmatch(r"([^.=]+)\.(agent|model|thinking|args|tools)=(.*)", setting)
+        if match is None:
+            raise WrongUsage(f"--set {setting!r}: write PHASE.NAME=VALUE, with agent, model, thinking, args or tools.")
+        phase, name, value = match.groups()
+        try:
+            given = shlex.split(value) if name == "args" else value.split(",") if name == "tools" else value
+            read_phase = read(Phase, {"id": phase, "name": phase, "brief": phase, name: given})
+        except (Invalid, ValueError) as error:
+            raise WrongUsage(f"--set {setting!r}: {error}.") from error
+        found.setdefault(phase, {})[name] = getattr(read_phase, name)
+    return found
 
 
 def check_place(task: Task, project: Path) -> None:
@@ -143,4 +170,5 @@ def _limits(line: CommandLine) -> Limits:
         retry_wait=line.retry_wait,
         reflect_every=line.reflect_every,
         breakers=breakers,
+        agents=tuple(name.strip() for name in line.agent.split(",")),
     )

@@ -8,11 +8,10 @@ from typing import Literal
 
 from marathon.core.text import one_line, utc
 from marathon.errors import WrongUsage
-from marathon.process.keys import Keys
+from marathon.process.keys import TYPING_GAP, Keys
 from marathon.process.signals import Signals
 from marathon.runner.marathon import utc_now
 from marathon.store.task import Task
-from marathon.surfaces.typed import TYPING_GAP
 
 Choice = Literal["restart", "feedback", "nothing"]
 _KEYS: dict[str, Choice] = {"r": "restart", "f": "feedback", "q": "nothing", "esc": "nothing"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,42 +13,52 @@ from pathlib import Path
 import click
 
 from marathon.agents.base import Agent
-from marathon.agents.table import find_agent
+from marathon.agents.table import Team
 from marathon.cli.find import enter
-from marathon.cli.options import CommandLine, check_place, run_options, workflow_of
+from marathon.cli.options import CommandLine, check_place, phase_settings, run_options, workflow_of
+from marathon.cli.overview import in_index
 from marathon.cli.restart import Choice, ask, give_feedback, refuse
-from marathon.cli.settings import project_settings
-from marathon.cli.status_query import Known, course_for, status_of
+from marathon.cli.settings import notifications, project_settings
+from marathon.cli.workplace import IN_PROJECT, farewell, last_set, warn_of_others, worktree_for
 from marathon.core.courses.base import Course
 from marathon.core.courses.measured import MeasuredLoop
 from marathon.core.courses.phases import Phases
+from marathon.core.events import Event, HumanNeeded, RunnerEnded, Sink
 from marathon.core.gates import WAITS_FOR_HUMAN
 from marathon.core.life import fold
+from marathon.core.names import called, task_name
 from marathon.core.records import Record
 from marathon.core.restart import left_behind
-from marathon.core.text import clean, utc
-from marathon.errors import MarathonError, NotAdopted, WrongUsage
+from marathon.core.text import clean, one_line, utc
+from marathon.errors import AgentUnavailable, MarathonError, NotAdopted, WrongUsage
+from marathon.process.sandbox import problem
 from marathon.process.signals import Interrupted, Signals
 from marathon.process.terminal import interactive, on_terminal
+from marathon.runner.background import detach
 from marathon.runner.definition import Source
-from marathon.runner.loop import run
+from marathon.runner.loop import COMPLETED, run
 from marathon.runner.marathon import Marathon, RunOptions, utc_now
 from marathon.runner.marathon import open as open_marathon
+from marathon.runner.notify import Notifier, Ways
 from marathon.runner.opening import check_workflow
+from marathon.runner.status_query import Known, course_for, status_of
 from marathon.runner.workbench import Workbench
 from marathon.show.report import as_json, as_markdown
-from marathon.show.screen import Screen
+from marathon.show.screen import DETACH, KEPT, STEERED, Screen
 from marathon.show.status import Status
 from marathon.store.definitions import load_workflows, workflows_mark
 from marathon.store.file_store import FileStore
 from marathon.store.journal import read_journal
 from marathon.store.lock import holder_of
-from marathon.store.places import codes_folder, index_folder, states_folder, trusted_folder
+from marathon.store.places import background_folder, codes_folder, index_folder, states_folder, trusted_folder
 from marathon.store.task import Task
-from marathon.store.task_index import remember_task
+from marathon.store.task_index import forget_task, remember_task
+from marathon.surfaces.background import BackgroundSurface
 from marathon.surfaces.base import GateSurface
 from marathon.surfaces.shell import ShellSurface
 from marathon.surfaces.terminal import TerminalSurface
+
+_BY_SIGNAL = 128  # exit codes from here on
 
 
 def run_task(line: CommandLine, shown: Path) -> int:
@@ -75,19 +86,25 @@ def _ask_to_adopt(line: CommandLine, shown: Path, unknown: NotAdopted) -> int:
 
 
 def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
+    if line.detach:
+        line = without_terminal(line)
     task = Task.open(shown)
     options = run_options(line, task, shown)
-    agent = find_agent(line.agent, line.agent_args, line.mode)
+    team = Team(line.agent, line.agent_args, line.mode, phase_settings(line.settings))
+    team.first  # noqa: B018 - an unknown agent is refused before anything else
     records = read_journal(task.journal_path)
     course = course_for(records, project, workflow_of(line, task, records))
     if isinstance(course, MeasuredLoop):
-        name = "/".join(task.folder.parts[-3:-1])
-        raise WrongUsage(f"{shown} belongs to a measured loop. Type: pi-marathon loop run {name}")
+        raise WrongUsage(
+            f"{shown} belongs to a measured loop. Type: pi-marathon loop run {task_name(task.folder.parts)}"
+        )
     if not line.here:
         check_place(task, project)
-    agent.check()
+    if line.sandbox and (why := problem()):
+        raise AgentUnavailable(f"--sandbox: {why}")
     if not records and isinstance(course, Phases):
         check_workflow(course)
+    team.check(course.pinned(fold(records, course)).phases_of(course.workflow) if isinstance(course, Phases) else ())
     if options.feedback is not None and not line.yes and not holder_of(task.lock_path):
         question = left_behind(fold(records, course), course)
         match _restart(question, options.feedback, shown, may_ask=interactive() and not line.as_json):
@@ -98,7 +115,31 @@ def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
                 give_feedback(task, options.feedback)
                 options = replace(options, feedback=None)
     remember_task(index_folder(), task.folder, project)
-    return conduct(line, options, project, agent, course)
+    before = last_set(records)
+    place = IN_PROJECT
+    if line.worktree is not None or (before.branch and not line.here):
+        place = worktree_for(line.worktree, before, task.folder, project)
+    folder = Path(place.folder) if place.branch else project
+
+    def begin(marathon: Marathon) -> None:
+        if (place.branch, place.folder) != (before.branch, before.folder):
+            marathon.record(replace(place, n=0, at=""))
+
+    warn_of_others(folder, task.folder)
+    code = conduct(line, replace(options, home=project), folder, team.first, course, begin=begin, team=team)
+    if place.branch and code == COMPLETED and not line.as_json:
+        click.echo("\n".join(map(clean, farewell(place, project))))
+    return code
+
+
+def without_terminal(line: CommandLine) -> CommandLine:
+    """The command line of a marathon that starts in the background."""
+    needs_one = {"--mode tui": line.mode == "tui" and "mode" in line.typed, "--answers-here": line.answers_here}
+    needs_one["--json"] = line.as_json
+    for option, given in needs_one.items():
+        if given:
+            raise WrongUsage(f"{option} needs a terminal or a reader, which --detach leaves. Leave out one of them.")
+    return replace(line, mode="stream")
 
 
 def conduct(
@@ -109,15 +150,30 @@ def conduct(
     course: Course,
     workbench: Workbench | None = None,
     begin: Callable[[Marathon], None] = lambda marathon: None,
+    team: Team | None = None,
 ) -> int:
     """Open a marathon, run it to its end, and leave the reports. `begin` comes before the first step."""
-    task, asked = options.task, not line.as_json
-    screen = Screen(sys.stdout if asked else sys.stderr, live=on_terminal() and asked, notify=line.notify)
+    task, asked, home = options.task, not line.as_json, options.home or project
+    hints = (*(STEERED if agent.can_be_steered else KEPT), *(() if options.answers_here else (DETACH,)))
+    out, live = sys.stdout if asked else sys.stderr, on_terminal() and asked
+    screen = Screen(out, live=live, notify=line.notify, hints=hints)
     with contextlib.ExitStack() as cleanup:
         signals = cleanup.enter_context(Signals())
         cleanup.callback(screen.close)
-        at_terminal = interactive() and asked
-        surface: GateSurface = TerminalSurface(signals, task.own / "draft.md") if at_terminal else ShellSurface(screen)
+        notifier = Notifier(notifications() if line.notify else Ways())
+        at_terminal = interactive() and asked and not line.detach
+
+        def show(event: Event) -> None:
+            screen(event)
+            notifier(event)
+
+        def leave_screen() -> Sink:
+            screen.close()
+            return notifier
+
+        surface: GateSurface = ShellSurface(screen)
+        if at_terminal:
+            surface = TerminalSurface(signals, task.own / "draft.md")
         opened = open_marathon(
             options,
             project,
@@ -126,21 +182,29 @@ def conduct(
             FileStore(task, utc_now, adopt=line.adopt),
             course,
             signals=signals,
-            show=screen,
+            show=show,
+            leave_screen=leave_screen,
             states=states_folder(),
             trusted=trusted_folder(),
             codes=codes_folder(),
             workflows=Source(
-                load=lambda: load_workflows(project),
-                mark=lambda: workflows_mark(project),
-                chosen_by_project=line.workflow_by_file and "workflow" in project_settings(str(project)),
+                load=lambda: load_workflows(home),
+                mark=lambda: workflows_mark(home),
+                chosen_by_project=line.workflow_by_file and "workflow" in project_settings(str(home)),
             ),
             workbench=workbench,
+            team=team,
         )
+        code = 1
         with opened as marathon:
+            notifier.tell = marathon.tell
+            ended = RunnerEnded(1, "Something went wrong inside.")
             try:
                 begin(marathon)
+                if line.detach:
+                    detach(marathon)
                 code = run(marathon)
+                ended = RunnerEnded(code)
                 status = _status(marathon)
                 with contextlib.suppress(OSError, MarathonError):
                     report = as_markdown(status, code, utc(marathon.clock()))
@@ -148,10 +212,24 @@ def conduct(
                 if line.as_json:
                     with contextlib.suppress(OSError):
                         print(json.dumps(as_json(status, code)), flush=True)
+            except MarathonError as error:
+                ended = RunnerEnded(error.exit_code, str(error))
+                raise
             finally:
+                if ended.error and isinstance(marathon.surface, BackgroundSurface):
+                    name, why = called(marathon.shown.parts), one_line(ended.error, 300)
+                    marathon.emit(HumanNeeded(f"{name} has stopped: {why}"))
+                if ended.code < _BY_SIGNAL:  # a shutdown sends signals, and after it the service goes on
+                    forget_task(background_folder(), task.folder)
+                with contextlib.suppress(MarathonError):
+                    marathon.emit(ended)
                 # For `status` and `list`. A removed task or a full disk has more important things to report.
                 with contextlib.suppress(OSError, MarathonError):
-                    task.runs.write_summary(_status(marathon).as_json())
+                    by_signal = code in (128 + signal.SIGHUP, 128 + signal.SIGTERM)  # as at a shutdown
+                    status = _status(marathon)
+                    task.runs.write_summary(status.as_json(), "" if by_signal else marathon.runner)
+                    if workbench is None:
+                        remember_task(index_folder(), task.folder, home, in_index(status, task.runs.journal_size()))
     return code
 
 
@@ -174,5 +252,5 @@ def _status(marathon: Marathon) -> Status:
     records: list[Record] = []
     with contextlib.suppress(OSError, MarathonError):
         records = read_journal(marathon.task.journal_path)
-    known = Known(marathon.task, marathon.shown, records, marathon.course, marathon.life)
+    known = Known(marathon.task, marathon.shown, marathon.project, records, marathon.course, marathon.life)
     return status_of(known, marathon.options.resume)

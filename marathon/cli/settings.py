@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tomllib
 from pathlib import Path
 from typing import Any, Literal
@@ -10,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from marathon.core.validation import Invalid, read
 from marathon.errors import WrongUsage
+from marathon.runner.notify import Ways
 from marathon.store.places import config_folder
 
 MAX_BYTES = 1024 * 1024
@@ -42,12 +44,24 @@ class UserSettings(ProjectSettings):
 
     auto_approve: bool = False
     oversight: Literal["tool", "colleague"] = "tool"
+    notify_command: str | list[str] = ""
+    notify_webhook: str = ""
 
 
 def load_settings(project: str) -> dict[str, Any]:
     """The settings of both files. An unknown or wrong setting is refused by name."""
     user = _read(config_folder() / "config.toml", UserSettings)
     return {**user, **project_settings(project)}
+
+
+def notifications() -> Ways:
+    """How the user wants to be called. A project's file cannot say it."""
+    user = _read(config_folder() / "config.toml", UserSettings)
+    command, webhook = user.get("notify_command", []), user.get("notify_webhook", "")
+    try:
+        return Ways(tuple(shlex.split(command) if isinstance(command, str) else command), webhook)
+    except ValueError as error:
+        raise WrongUsage(f"{config_folder() / 'config.toml'}: notify_command cannot be read: {error}.") from error
 
 
 def project_settings(project: str) -> dict[str, Any]:

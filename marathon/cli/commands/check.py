@@ -13,7 +13,6 @@ import click
 
 from marathon.cli.arguments import DIRECTORY
 from marathon.cli.commands.gate import refuse_inside_a_session
-from marathon.cli.status_query import read_task
 from marathon.core.completion import account, known_by
 from marathon.core.criteria import in_full
 from marathon.core.records import CriteriaFound
@@ -22,6 +21,7 @@ from marathon.errors import MarathonError, TaskInvalid
 from marathon.process.signals import Interrupted, Signals
 from marathon.process.terminal import interactive, on_terminal
 from marathon.runner.checks import Checks, check_environment
+from marathon.runner.status_query import read_task
 from marathon.runner.verify import found_criteria, remember, verdicts_in
 from marathon.show.screen import Screen
 from marathon.store.places import trusted_folder
@@ -48,7 +48,10 @@ def check(ctx: click.Context, shown: Path, trust: bool, as_json: bool) -> None:
     task, project = Task.look(shown), Path.cwd()
     refuse_inside_a_session(task, "check")
     agreed = Trusted(trusted_folder())
-    found = found_criteria(task, project, read_task(shown, project).life.agreed, agreed)
+    life = read_task(shown, project).life
+    if life.worktree and os.path.isdir(life.worktree.folder):
+        project = Path(life.worktree.folder)
+    found = found_criteria(task, project, life.agreed, agreed)
     if found.problem:
         raise TaskInvalid(f"The success criteria of {shown} cannot be read: {found.problem}. Fix the file.")
     if not found.criteria:

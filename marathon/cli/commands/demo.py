@@ -11,10 +11,10 @@ from typing import Any
 
 import click
 
-from marathon.cli.program import NAME, program
 from marathon.demo_project import unpack, unpack_loop
 from marathon.errors import WrongUsage
 from marathon.process.terminal import interactive
+from marathon.show.program import NAME, program
 
 PACE_ON_A_TERMINAL = "0.25"
 LANE = "anagrams"

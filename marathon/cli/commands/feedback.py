@@ -9,8 +9,8 @@ import click
 from marathon.cli.arguments import message_text, task_and_text
 from marathon.cli.commands.gate import refuse_inside_a_session
 from marathon.cli.restart import give_feedback
-from marathon.cli.status_query import read_task, resume_command
 from marathon.errors import WrongUsage
+from marathon.runner.status_query import read_task, resume_command
 from marathon.store.lock import holder_of
 from marathon.store.task import Task
 from marathon.surfaces.gate_text import with_option

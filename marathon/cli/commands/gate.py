@@ -4,27 +4,36 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
+import socket
+import time
 from pathlib import Path
 
 import click
 
-from marathon.cli.arguments import DIRECTORY, message_text, optional_task, task_and_text
-from marathon.cli.status_query import Known, condition_of, read_task, resume_command
-from marathon.core.gates import POLICIES, refusal
+from marathon.cli.arguments import DIRECTORY, TASK, message_text, optional_task, task_and_text
+from marathon.core.gates import POLICIES
 from marathon.core.records import Answer, Choice, Gate
 from marathon.core.text import one_line
-from marathon.errors import WrongUsage
+from marathon.errors import MarathonError, WrongUsage
 from marathon.process.terminal import interactive
-from marathon.process.tree import values_in_environ
+from marathon.process.tree import ancestors, look, values_in_environ, variable
+from marathon.process.tree import send as send_signal
 from marathon.runner.cancel import cancel_at_rest
 from marathon.runner.marathon import utc_now
+from marathon.runner.opening import end_processes
+from marathon.runner.status_query import Known, condition_of, read_task, resume_command
+from marathon.runner.verdicts import check_offered, open_gate, send
 from marathon.store.file_store import FileStore
 from marathon.store.gate_code import GateCodes
-from marathon.store.lock import holder_of
-from marathon.store.places import codes_folder, states_folder
+from marathon.store.lock import Holder, holder_of
+from marathon.store.places import background_folder, codes_folder, states_folder
 from marathon.store.task import Task
+from marathon.store.task_index import forget_task
 from marathon.surfaces.gate_text import EMPTY_ANSWER, with_option
 
+_ASKED_PATIENCE, _KILLED_PATIENCE = 1.0, 3.0
+_SAME_PROCESS = 2.0  # seconds by which the start of a process may seem to differ, because clocks are set
 CODE = click.option("--code", metavar="CODE", help="The gate's code; needed without a terminal or beside a session.")
 GATE = click.option("--gate", "token", metavar="TOKEN", help="Answer only if this gate is open; see: status --json.")
 
@@ -94,7 +103,7 @@ def cancel(shown: Path, yes: bool, token: str | None) -> None:
     if not known.life.begun or known.life.finished or known.life.cancelled:
         why = condition_of(known.life, running=False)
         raise WrongUsage(f"There is no run of {shown} to cancel, because it is {why}. Nothing was changed.")
-    if not yes and not _confirmed(f"End this run of {shown} for good?", f"pi-marathon cancel {shown} --yes"):
+    if not yes and not confirmed(f"End this run of {shown} for good?", f"pi-marathon cancel {shown} --yes"):
         return
     holder = holder_of(task.lock_path)
     if holder:
@@ -117,14 +126,14 @@ def accept(shown: Path, message: str, yes: bool, token: str | None, code: str | 
     text = message_text(message)
     known, gate = _open_gate(shown, "accept", token)
     _check_code(shown, "accept", gate, code)
-    _check_offered(known, Answer(choice="accept", text=text))
+    check_offered(known, Answer(choice="accept", text=text))
     unmet = ", ".join(one_line(name, 80) for name in gate.about)
     again = f"pi-marathon accept {shown} --yes -m {shlex.quote(text)}"
-    if yes or _confirmed(f"Accept {shown}, although this is not met: {unmet}?", again):
+    if yes or confirmed(f"Accept {shown}, although this is not met: {unmet}?", again):
         _send(known, gate, "Accepted.", "accept", text=text)
 
 
-def _confirmed(question: str, with_yes: str) -> bool:
+def confirmed(question: str, with_yes: str) -> bool:
     if not interactive():
         raise WrongUsage(f"This needs a yes: {with_yes}")
     if click.confirm(question):
@@ -135,38 +144,71 @@ def _confirmed(question: str, with_yes: str) -> bool:
 
 @click.command("steer")
 @task_and_text("running")
-def steer(said: tuple[Path, str]) -> None:
+@click.option("--next", "later", is_flag=True, help="Only for the next session.")
+def steer(said: tuple[Path, str], later: bool) -> None:
     """Send the agent of TASK a message; it comes with the next session. - reads standard input."""
     task = Task.look(said[0])
     refuse_inside_a_session(task, "steer")
     text = message_text(said[1])
     task.prepare()
-    task.inbox.put("steer", text=text)
-    if holder_of(task.lock_path):
+    task.inbox.put("steer", text=text, later=later)
+    if holder_of(task.lock_path) and not later:
         click.echo("Sent: a streamed session takes it at once, any other with the next one.")
     else:
         click.echo("Kept: it comes with the next session you start.")
 
 
 @click.command("stop")
-@optional_task("running")
+@click.argument("typed", metavar="[TASK]", required=False, type=TASK)
 @click.option("--now", is_flag=True, help="Stop the agent in the middle of its session.")
-def stop(shown: Path, now: bool) -> None:
+def stop(typed: Path | None, now: bool) -> None:
     """Ask the runner of TASK to stop after this session; everything is kept."""
-    task = Task.look(shown)
-    holder = holder_of(task.lock_path)
-    if holder is None:
-        raise WrongUsage(f"No marathon runs on {shown}; nothing to stop.")
-    task.inbox.put("stop", to=holder.runner, now=now)
-    click.echo(f"Asked the runner ({holder}) to stop {'now' if now else 'after this session'}.")
+    from marathon.cli.running import enter_running
+
+    found = enter_running(typed, anywhere=typed is not None)
+    Task.look(found.shown).inbox.put("stop", to=found.holder.runner, now=now)
+    click.echo(f"Asked the runner ({found.holder}) to stop {'now' if now else 'after this session'}.")
+
+
+@click.command("kill")
+@click.argument("typed", metavar="TASK", type=TASK)
+def kill(typed: Path) -> None:
+    """End the running marathon of TASK and its agent at once. What was recorded is kept."""
+    from marathon.cli.running import enter_running
+
+    here, found = Path.cwd(), enter_running(typed)
+    task, holder = Task.look(found.shown), found.holder
+    refuse_inside_a_session(task, "kill")
+    task.inbox.put("stop", to=holder.runner, now=True)
+    if not _is_over(task, _ASKED_PATIENCE):
+        end_processes(holder.runner, task)
+        if not _is_over(task, _KILLED_PATIENCE):
+            _kill_runner(holder)
+            if not _is_over(task, _KILLED_PATIENCE):
+                raise MarathonError(f"The runner of {found.shown} ({holder}) could not be ended.")
+    forget_task(background_folder(), task.folder)
+    click.echo(f"Ended. To continue: {resume_command(task, found.shown, here)}")
+
+
+def _is_over(task: Task, patience: float) -> bool:
+    deadline = time.monotonic() + patience
+    while holder_of(task.lock_path) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return holder_of(task.lock_path) is None
+
+
+def _kill_runner(holder: Holder) -> None:
+    """A runner that does not react. The pid in its note may be another process by now, and that one is left alone."""
+    process = look(holder.pid)
+    if process and holder.host == socket.gethostname() and abs(process.create_time() - holder.born) < _SAME_PROCESS:
+        send_signal(process, signal.SIGKILL)
 
 
 def refuse_inside_a_session(task: Task, command: str) -> None:
     """Only a human answers gates. An agent is known by its environment, and by its ancestors if it changes that."""
-    import psutil
-
-    holder = holder_of(task.lock_path)
-    ours = holder and holder.pid in {process.pid for process in psutil.Process().parents()}
+    holder, above = holder_of(task.lock_path), ancestors(os.getpid())
+    # The runner of a session is not among its ancestors if the runner has gone on in the background.
+    ours = holder and (holder.pid in above or any(variable(pid, "MARATHON_RUNNER_ID") for pid in above))
     if os.environ.get("MARATHON_RUNNER_ID") or ours:
         raise WrongUsage(f"'{command}' is for the human and does nothing inside an agent's session.")
 
@@ -174,15 +216,7 @@ def refuse_inside_a_session(task: Task, command: str) -> None:
 def _open_gate(shown: Path, command: str, token: str | None) -> tuple[Known, Gate]:
     """The task and its open gate."""
     refuse_inside_a_session(Task.look(shown), command)
-    known = read_task(shown, Path.cwd())
-    gate = known.life.gate
-    if gate is None or (token is not None and token != gate.token):
-        not_open = f"The gate {token} of {shown} is not open any more" if token else f"No gate of {shown} is open"
-        raise WrongUsage(f"{not_open}; nothing was changed. See: pi-marathon status {shown}")
-    if any(message.kind == "verdict" and message.to == gate.token for message in known.task.inbox.messages()):
-        resume = resume_command(known.task, shown, Path.cwd())
-        raise WrongUsage(f"This gate was answered already. To continue: {resume}")
-    return known, gate
+    return open_gate(shown, Path.cwd(), token)
 
 
 def _check_code(shown: Path, command: str, gate: Gate, code: str | None) -> None:
@@ -208,19 +242,10 @@ def _agents_at_work() -> bool:
     return bool(runners & values_in_environ("MARATHON_RUNNER_ID"))
 
 
-def _check_offered(known: Known, answer: Answer) -> None:
-    refused = refusal(known.offers, answer, str(known.shown))
-    if refused:
-        raise WrongUsage(refused)
-
-
 def _send(known: Known, gate: Gate, said: str, choice: Choice, *, text: str = "", phase: str | None = None) -> None:
-    """Store the answer for exactly this gate, if the gate offers it, and say what happens next."""
-    _check_offered(known, Answer(choice=choice, phase=phase, text=text))
-    code = GateCodes(codes_folder()).code(gate.token)
-    known.task.inbox.put("verdict", to=gate.token, code=code, choice=choice, text=text, phase=phase)
-    resume = resume_command(known.task, known.shown, Path.cwd())
+    """Send the answer and say what happens next."""
+    send(known, gate, Answer(choice=choice, phase=phase, text=text))
     if holder_of(known.task.lock_path):
         click.echo(f"{said} The running marathon takes it up at its gate.")
     else:
-        click.echo(f"{said} To continue: {resume}")
+        click.echo(f"{said} To continue: {resume_command(known.task, known.shown, Path.cwd())}")

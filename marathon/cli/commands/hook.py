@@ -18,21 +18,25 @@ PATIENCE = 5.0
 
 
 @click.command("hook")
-@click.argument("event", metavar="stop|session-start")
-def command(event: str) -> None:
+@click.argument("event", metavar="stop|session-start|turn-ended")
+@click.argument("told", nargs=-1)
+def command(event: str, told: tuple[str, ...]) -> None:
     """For Claude Code's hooks, which `pi-marathon install --claude` sets up: JSON in on standard input, JSON out.
 
     stop: holds Claude while the loop in .loop/state.json has unmet criteria, or until a marathon's session has written
-    STATE.json. session-start: tells a new session about the loop or the marathon. The exit code is always 0.
+    STATE.json. session-start: tells a new session about the loop or the marathon. turn-ended: for Codex in its own
+    terminal. The exit code is always 0.
     """
-    answer([event])
+    answer([event, *told])
 
 
 def answer(args: Sequence[str]) -> int:
     """Print the answer. main() calls this before any option is parsed, because exit code 2 would hold Claude."""
     event = args[0] if args else ""
     try:
-        output = reply(event, _standard_input(), os.environ)
+        # Codex tells it in an argument, and Claude Code on standard input.
+        told = "".join(args[1:2]).encode() if event == "turn-ended" else _standard_input()
+        output = reply(event, told, os.environ)
     except Exception as error:
         output = Verdict(True, f"the hook failed ({type(error).__name__})").output() if event == "stop" else {}
     with contextlib.suppress(OSError):

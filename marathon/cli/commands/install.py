@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
 from marathon._bundled import bundled
-from marathon.agents.claude.settings import SettingsUnexpected, with_hooks
+from marathon.agents.claude.settings import SettingsUnexpected, with_hooks, without_hooks
 from marathon.agents.claude.state import SKILLS
-from marathon.agents.pi.find import EXTENSION, LOOPS, PROMPTS
-from marathon.cli.program import program
+from marathon.agents.pi.find import EXTENSION, INSIDE, LOOPS, PROMPTS
 from marathon.errors import WrongUsage
-from marathon.store.install import copy_all, files_below, rewrite
+from marathon.show.program import program
+from marathon.store.install import copy_all, files_below, remove_all, rewrite
 from marathon.store.places import claude_folder, pi_folder
 
 CLAUDE_HINT = (
@@ -41,6 +42,26 @@ def command(claude: bool, project: bool) -> None:
     click.echo(f"{'Installed in' if done else 'Everything is already in'} {home}. {hint}")
 
 
+@click.command("uninstall")
+@click.option("--claude", is_flag=True, help="Remove Claude Code's hooks and the skills.")
+@click.option(
+    "--project", is_flag=True, help="Remove them from this project's .pi (.claude), not from your own folder."
+)
+def uninstall(claude: bool, project: bool) -> None:
+    """Take back what `pi-marathon install` added. What you changed in it stays."""
+    if claude:
+        home = Path.cwd() / ".claude" if project else claude_folder()
+        written = _rewrite(home / "settings.json", without_hooks, "remove hooks from")
+        done = [f"Wrote {written}"] if written else []
+        done += remove_all(_files_for_claude(home))
+    else:
+        home = Path.cwd() / ".pi" if project else pi_folder()
+        done = remove_all(files_for_pi(home))
+    for line in done:
+        click.echo(line)
+    click.echo(f"{'Removed from' if done else 'There is nothing of pi-marathon in'} {home}.")
+
+
 def _for_pi(project: bool) -> tuple[Path, list[str]]:
     home = Path.cwd() / ".pi" if project else pi_folder()
     return home, copy_all(files_for_pi(home), datetime.now(UTC))
@@ -49,8 +70,7 @@ def _for_pi(project: bool) -> tuple[Path, list[str]]:
 def files_for_pi(home: Path) -> list[tuple[Path, Path]]:
     """Each file of ours, and where it goes in a folder of pi."""
     return [
-        (EXTENSION, home / "extensions" / EXTENSION.name),
-        (LOOPS, home / "extensions" / LOOPS.name),
+        *((extension, home / "extensions" / extension.name) for extension in (EXTENSION, INSIDE, LOOPS)),
         *files_below(bundled("skills"), home / "skills"),
         *files_below(PROMPTS, home / "prompts"),
     ]
@@ -58,15 +78,21 @@ def files_for_pi(home: Path) -> list[tuple[Path, Path]]:
 
 def _for_claude(project: bool) -> tuple[Path, list[str]]:
     home = Path.cwd() / ".claude" if project else claude_folder()
-    settings, now = home / "settings.json", datetime.now(UTC)
+    written = _rewrite(home / "settings.json", lambda text: with_hooks(text, program()), "add hooks to")
+    return home, [*([written] if written else []), *copy_all(_files_for_claude(home), datetime.now(UTC))]
+
+
+def _rewrite(settings: Path, change: Callable[[str], str], doing: str) -> str:
     try:
-        written = rewrite(settings, lambda text: with_hooks(text, program()), now)
+        return rewrite(settings, change, datetime.now(UTC))
     except (SettingsUnexpected, UnicodeDecodeError) as error:
         reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error
-        raise WrongUsage(f"Cannot add hooks to {settings}: {reason}. Fix it first; nothing was changed.") from error
-    done = [written] if written else []
-    for skill in sorted(bundled("skills").iterdir()):
-        # Claude Code has its own /loop, which a skill of that name would hide.
-        name = "marathon-loop" if skill.name == "loop" else skill.name
-        done += copy_all(files_below(skill, home / "skills" / name), now)
-    return home, [*done, *copy_all(files_below(SKILLS, home / "skills"), now)]
+        raise WrongUsage(f"Cannot {doing} {settings}: {reason}. Fix it first; nothing was changed.") from error
+
+
+def _files_for_claude(home: Path) -> list[tuple[Path, Path]]:
+    """Each skill of ours, and where it goes in a folder of Claude Code."""
+    # Claude Code has its own /loop, which a skill of that name would hide.
+    names = {skill: "marathon-loop" if skill.name == "loop" else skill.name for skill in bundled("skills").iterdir()}
+    skills = [file for skill, name in sorted(names.items()) for file in files_below(skill, home / "skills" / name)]
+    return [*skills, *files_below(SKILLS, home / "skills")]

@@ -31,6 +31,8 @@ from marathon.show import lanes as show
 from marathon.store.evaluator import Evaluator, freeze
 from marathon.store.files import SHARED_FILE, write_atomic
 from marathon.store.lanes import Lane, Lanes, find_project
+from marathon.store.places import index_folder
+from marathon.store.task_index import remember_task
 from marathon.surfaces.paint import paint_diff
 
 _CHECK = re.compile(r"(?P<name>.*?)=(?P<verdict>pass|fail)(?::(?P<about>.*))?", re.S)
@@ -84,22 +86,25 @@ def loop() -> None:
 @click.option("--metric", "metric_name", metavar="NAME", help="The number's name; verify prints METRIC NAME=X.")
 @click.option("--metric-json", metavar="PATH", help="Where the number stands in verify's JSON, such as a.b.0.")
 @click.option("--metric-regex", metavar="RE", help="Finds the number in verify's output; one group.")
-@click.option("--direction", type=click.Choice(get_args(Direction)), default="lower", show_default=True)
-@click.option("--acceptance", type=click.Choice(get_args(Acceptance)), help="Without it, as the mode means.")
-@click.option("--samples", type=click.IntRange(min=1), help="The least numbers per measurement.")
-@click.option("--target", type=float, metavar="X", help="Complete when the number is reached.")
+@click.option(
+    "--direction", "metric_direction", type=click.Choice(get_args(Direction)), default="lower", show_default=True
+)
+@click.option("--acceptance", "acceptance_mode", type=click.Choice(get_args(Acceptance)), help="Else by the mode.")
+@click.option("--samples", "min_measurements", type=click.IntRange(min=1), help="The least numbers per measurement.")
+@click.option("--timeout", type=DURATION, help="For one run of verify or guard; without it, 1h; 0: none.")
+@click.option("--target", "target_metric", type=float, metavar="X", help="Complete when the number is reached.")
 @click.option("--max-iterations", type=click.IntRange(min=1), help="Complete after so many.")
 @click.option("--plateau", type=click.IntRange(min=1), metavar="N", help="Complete after N in a row without a gain.")
 @click.option(
     "--also", multiple=True, metavar="NAME:lower|higher:X[%]", help="A metric that may get worse by at most X."
 )
-@click.option("--protect", multiple=True, metavar="PATH", help="Must not change; may be given again.")
+@click.option("--protect", "protected_paths", multiple=True, metavar="PATH", help="Must not change; may be repeated.")
 @click.option("--holdout", metavar="CMD", help="A guard that only the runner knows.")
 @click.option("--measured-by", type=click.Choice(get_args(Measurer)), help="Without it, who measures the baseline.")
 @click.option("--in-place", is_flag=True, help="Work in this tree instead of a worktree.")
 @JSON
 @_refusals
-def start(goal: str, lane: str | None, tag: str | None, as_json: bool, **options: Any) -> None:
+def start(goal: str, lane: str | None, tag: str | None, as_json: bool, holdout: str | None, **options: Any) -> None:
     """Start a loop for GOAL. Nothing runs yet; the next step is its baseline."""
     lanes, now = Lanes(find_project(Path.cwd())), _now()
     with lanes.locked():
@@ -109,10 +114,11 @@ def start(goal: str, lane: str | None, tag: str | None, as_json: bool, **options
         if tag and names.valid_name(tag, "run") in taken:
             raise Refused(f"{lane}/{tag} exists already.", "Choose another name for --run, or leave it out.")
         tag = tag or names.free(f"run-{datetime.now(UTC):%Y%m%d-%H%M%S}", taken)
-        state = _frozen(_new_state(goal, lane, tag, now, options), lanes.project)
+        state = _frozen(_new_state(goal, lane, tag, now, {**options, "holdout": holdout}), lanes.project)
         lanes.create(state)
-        if options["holdout"]:
-            lanes.set_holdout(state, options["holdout"])
+        remember_task(index_folder(), lanes.root, lanes.project)
+        if holdout:
+            lanes.set_holdout(state, holdout)
     mode = f"{state.mode}, {state.metric_direction} is better, {state.acceptance}"
     lines = [f"Started {state.name} ({mode}).", f"Next, the baseline: {show.next_command(state)}"]
     if state.verify_command and state.measured_by is None and not state.prompt_verifier:
@@ -129,11 +135,12 @@ def _new_state(goal: str, lane: str, tag: str, now: str, options: dict[str, Any]
     if not goal.strip():
         raise Refused("The goal is empty.", 'Say what should get better: pi-marathon loop start "GOAL"')
     mode = options["mode"] or names.mode_of(goal)
-    only_runner = [name for name in _ONLY_RUNNER if options[name]]
+    only_runner = next((option for name, option in _ONLY_RUNNER.items() if options[name]), None)
     if only_runner and options["measured_by"] == "agent":
-        option = _ONLY_RUNNER[only_runner[0]]
-        raise Refused(f"{option} needs a loop that the runner measures.", f"Leave out {option} or --measured-by agent.")
+        advice = f"Leave out {only_runner} or --measured-by agent."
+        raise Refused(f"{only_runner} needs a loop that the runner measures.", advice)
     measurer: Measurer | None = options["measured_by"] or ("runner" if only_runner else None)
+    del options["holdout"]  # it lies elsewhere
     if measurer == "runner":
         if not options["verify_command"]:
             raise Refused("The runner needs a command that prints the number.", "Name it: --verify CMD")
@@ -141,38 +148,16 @@ def _new_state(goal: str, lane: str, tag: str, now: str, options: dict[str, Any]
             raise Refused("The runner cannot judge a --prompt-verifier.", "Write it as a --guard, or leave it out.")
     if options["metric_regex"] and (mistake := regex_mistake(options["metric_regex"])):
         raise Refused(f"--metric-regex: {mistake}.", r"Write it like: --metric-regex 'time: ([0-9.]+)'")
-    state = LaneState(
-        lane=lane,
-        run_tag=tag,
-        mode=mode,
-        goal=goal.strip(),
-        verify_command=options["verify_command"],
-        guard_command=options["guard_command"],
-        prompt_verifier=options["prompt_verifier"],
-        acceptance_policy=options["acceptance_policy"],
-        scope=options["scope"],
-        metric_name=options["metric_name"] or ("open_or_partial_items" if mode == "punchlist" else None),
-        metric_json=options["metric_json"],
-        metric_regex=options["metric_regex"],
-        metric_direction=options["direction"],
-        acceptance_mode=options["acceptance"],
-        min_measurements=options["samples"],
-        target_metric=options["target"],
-        max_iterations=options["max_iterations"],
-        plateau=options["plateau"],
-        also=list(options["also"]) or None,
-        protected_paths=list(options["protect"]) or None,
-        in_place=options["in_place"] or None,
-        measured_by=measurer,
-        started_at=now,
-        last_updated=now,
-    )
+    metric = options["metric_name"] or ("open_or_partial_items" if mode == "punchlist" else None)
+    given = {name: value for name, value in options.items() if value not in (None, ()) and value is not False}
+    given |= {"mode": mode, "goal": goal.strip(), "measured_by": measurer, "metric_name": metric}
+    state = LaneState(lane=lane, run_tag=tag, started_at=now, last_updated=now, **given)
     if state.also:
         _check_also(state)
     return state.with_(acceptance_mode=state.acceptance)
 
 
-_ONLY_RUNNER = {"holdout": "--holdout", "in_place": "--in-place", "also": "--also"}
+_ONLY_RUNNER = {"holdout": "--holdout", "in_place": "--in-place", "also": "--also", "timeout": "--timeout"}
 
 
 def _check_also(state: LaneState) -> None:
@@ -209,6 +194,7 @@ def _frozen(state: LaneState, project: Path) -> LaneState:
 @click.option("--max-tokens", type=TOKENS, default="0", help="Tokens, all kinds together; 0: no limit.")
 @click.option("--session-timeout", type=DURATION, default="2h", show_default=True, help="For one session; 0: none.")
 @click.option("--trust", is_flag=True, help="Agree to the loop's commands as they are now.")
+@click.option("--detach", is_flag=True, help="As for --task.")
 @JSON
 @_refusals
 def run(target: str, as_json: bool, trust: bool, **options: Any) -> None:
@@ -314,27 +300,17 @@ def status(target: str, as_json: bool) -> None:
     lanes = Lanes(find_project(Path.cwd()))
     runs = lanes.runs()
     chosen = [names.pick(target, runs, "status")] if target.strip() else names.unnamed(runs, "status")
-    found = [(lanes.load(run), lanes.lessons(run)) for run in chosen]
-    for lane, _ in found:
+    found: list[tuple[dict[str, Any], str]] = []
+    for run in chosen:
+        lane, lessons, does = lanes.load(run), lanes.lessons(run), runner_lines(lanes, run)
         _warn(lane.notices)
+        text = "\n".join(show.status_lines(lane.state, lane.rows, lessons))
+        facts = {"rows": [row.facts() for row in lane.rows], "lessons": lessons, "runner": does, "text": text}
+        found.append(({**_facts(lane.state), **facts}, "\n".join([text, *does])))
     if as_json:
-        facts = [
-            {
-                **_facts(lane.state),
-                "rows": [row.facts() for row in lane.rows],
-                "lessons": texts,
-                "runner": runner_lines(lanes, run),
-                "text": "\n".join(show.status_lines(lane.state, lane.rows, texts)),
-            }
-            for run, (lane, texts) in zip(chosen, found, strict=True)
-        ]
-        _print_json(facts[0] if target.strip() else facts)
-        return
-    blocks = [
-        "\n".join([*show.status_lines(lane.state, lane.rows, lessons), *runner_lines(lanes, run)])
-        for run, (lane, lessons) in zip(chosen, found, strict=True)
-    ]
-    click.echo("\n\n".join(blocks) or _NONE)
+        _print_json(found[0][0] if target.strip() else [facts for facts, _ in found])
+    else:
+        click.echo("\n\n".join(text for _, text in found) or _NONE)
 
 
 @loop.command("show")
@@ -344,10 +320,7 @@ def status(target: str, as_json: bool) -> None:
 @_refusals
 def show_iteration(target: str, iteration: int, as_json: bool) -> None:
     """One iteration: what was tried, its numbers, verdicts and lesson, and the diff of a commit. 0 is the baseline."""
-    lanes = Lanes(find_project(Path.cwd()))
-    run = names.pick(target, lanes.runs(), "status")
-    lane = lanes.load(run)
-    _warn(lane.notices)
+    lanes, run, lane = _named(target)
     found = [row for row in lane.rows if row.iteration == iteration and (not row.is_mark or row.action == "baseline")]
     if not found:
         see = f"It has {lane.state.iteration}: pi-marathon loop status {run.name}"
@@ -369,10 +342,7 @@ def show_iteration(target: str, iteration: int, as_json: bool) -> None:
 @_refusals
 def plot(target: str, output: Path | None, as_json: bool) -> None:
     """Write the course of a loop as an SVG, and as an HTML page that needs nothing else."""
-    lanes = Lanes(find_project(Path.cwd()))
-    run = names.pick(target, lanes.runs(), "status")
-    lane = lanes.load(run)
-    _warn(lane.notices)
+    lanes, run, lane = _named(target)
     base = output or lanes.folder(run) / "plot"
     files = {
         str(base.with_suffix(".svg")): lane_plot.svg(lane.state, lane.rows),
@@ -525,6 +495,15 @@ def _changing(target: str, verb: str) -> Iterator[_Change]:
         lane = lanes.load(run)
         _warn(lane.notices)
         yield _Change(lanes, run, lane, _now())
+
+
+def _named(target: str) -> tuple[Lanes, names.Run, Lane]:
+    """The loop that a target names, to be looked at."""
+    lanes = Lanes(find_project(Path.cwd()))
+    run = names.pick(target, lanes.runs(), "status")
+    lane = lanes.load(run)
+    _warn(lane.notices)
+    return lanes, run, lane
 
 
 def _one(target: str, runs: Sequence[names.Run], verb: str) -> names.Run:

@@ -35,7 +35,7 @@ def repair(shown: Path, as_is: bool, yes: bool) -> None:
     refuse_inside_a_session(task, "repair")
     store = FileStore(task, utc_now)
     before = store.last_holder() or Holder(0, "", "", 0)
-    lease = store.lease(shown, before.runner, before.resume, Path(before.cwd))
+    lease = store.lease(shown, before.runner, before.resume, Path(before.cwd), before.boot)
     try:
         _repair(store, shown, as_is, yes)
     finally:

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,18 +22,27 @@ from click.shell_completion import get_completion_class
 
 from marathon import __version__
 from marathon._bundled import bundled
+from marathon.agents.acp import ROWS
+from marathon.agents.claude.stream import CLAUDE, has_sandbox
+from marathon.agents.codex import CODEX
 from marathon.agents.pi.find import INSTALL, Pi, check_start, find_pi
 from marathon.agents.table import AGENTS
 from marathon.cli.commands.install import files_for_pi
 from marathon.cli.find import project_root
-from marathon.core.courses.workflow import Phase, Workflow
+from marathon.core.courses.pinning import USUAL
+from marathon.core.courses.workflow import Phase, Workflow, parse_workflow
 from marathon.errors import MarathonError, WrongUsage
+from marathon.process.sandbox import problem
 from marathon.process.terminal import interactive
-from marathon.store.definitions import Library, load_workflows
+from marathon.store.definitions import BUILT_IN, Library, load_workflows
 from marathon.store.files import make_private_directory
-from marathon.store.places import pi_folder, states_folder
+from marathon.store.places import config_folder, pi_folder, states_folder
 
 SIGNS = {"good": "✓", "note": "•", "bad": "✗"}
+_BY_LIST = "edits and git commit are allowed; tests and other commands are asked for, or denied without a terminal"
+_ALLOW_MORE = "Allow commands: -- --allow 'npm test'"
+_BY_ITSELF = "every command that your opencode.json does not deny; outside of the project you are asked"
+_ASK_US = 'To be asked, put into opencode.json: "permission": {"bash": "ask"}'
 NODE = "pi needs Node 22.19 or newer."
 
 
@@ -56,7 +66,8 @@ def list_workflows() -> None:
     """List every workflow with its source, and the refused ones with the reason."""
     library = _library()
     for key, found in sorted(library.workflows.items()):
-        click.echo(f"{key:20} {found.name:30} {library.sources[key]}")
+        if found.show == "everywhere":
+            click.echo(f"{key:20} {found.name:30} {library.sources[key]}")
     for key, reason in sorted(library.refused.items()):
         click.echo(f"{key:20} refused: {reason}")
 
@@ -73,6 +84,26 @@ def show_workflow(key: str) -> None:
     loop = "" if library.workflows[key].loopable else " (not loopable)"
     click.echo(f"{library.workflows[key].name}{loop}")
     _show_phases(library, library.workflows[key], "  ")
+
+
+@workflow.command("new")
+@click.argument("key")
+@click.option("--user", is_flag=True, help="For all your projects, not only for this one.")
+def new_workflow(key: str, user: bool) -> None:
+    """Make a workflow to start from: a copy of the usual one."""
+    folder = (config_folder() if user else project_root(Path.cwd()) / ".marathon") / "workflows" / key
+    _, _, phases = (BUILT_IN / USUAL / "workflow.toml").read_text(encoding="utf-8").partition("\n[[")
+    text = f'# All fields: docs/workflows.md\nname = "{key}"\n\n[[{phases}'
+    try:
+        parse_workflow(key, tomllib.loads(text))
+        folder.mkdir(parents=True)
+    except ValueError as error:
+        raise WrongUsage(f"A workflow cannot be called {key!r}: {error}") from error
+    except FileExistsError as error:
+        raise WrongUsage(f"{folder} is there already. Nothing was changed.") from error
+    (folder / "workflow.toml").write_text(text, encoding="utf-8")
+    click.echo(f"{folder / 'workflow.toml'}\nChange it, then type: pi-marathon workflow check")
+    click.echo(f"To use it: pi-marathon new --workflow {key}")
 
 
 @workflow.command("check")
@@ -121,7 +152,7 @@ class Finding:
 @click.pass_context
 def doctor(ctx: click.Context, as_json: bool) -> None:
     """Check this machine and say what to type where something is wrong; exit 1 if anything necessary is missing."""
-    findings = [*_findings(), *_pi_findings()]
+    findings = [*_findings(), *_pi_findings(), *_agent_findings()]
     if as_json:
         click.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:
@@ -150,6 +181,9 @@ def _findings() -> Iterator[Finding]:
     yield _judged("encoding", utf8, encoding, "Set a UTF-8 locale, for example: export LANG=C.UTF-8")
     git = shutil.which("git")
     yield _judged("git", bool(git), git or "not found", "Install git: agents commit their work with it.")
+    why = problem()
+    cure = why.partition(". ")[2] or "Without it, --sandbox cannot be used."
+    yield _judged("sandbox", not why, why.partition(". ")[0] or "bwrap works (--sandbox)", cure)
     yield _locks()
     yield _states()
     yield Finding("agents", "good", ", ".join(sorted(AGENTS)))
@@ -207,12 +241,38 @@ def _pi_findings() -> list[Finding]:
     return [found, _start(pi), _installed(pi_folder())]
 
 
+def _agent_findings() -> Iterator[Finding]:
+    """The agents beside pi: version, login, and what they are allowed to do."""
+    limited = "edits and git commit are allowed; tests and other commands need the sandbox or a flag of yours"
+    cure = "Install bubblewrap and socat, or allow commands: -- --allowedTools 'Bash(npm test:*)'"
+    found = "edits are allowed, and every command inside its sandbox" if has_sandbox() else limited
+    offline = "every command inside its sandbox, without network (-- -c sandbox_workspace_write.network_access=true)"
+    for program, permissions in (
+        (CLAUDE, _judged("claude's permissions", has_sandbox(), found, cure)),
+        (CODEX, Finding("codex's permissions", "good", offline)),
+        (ROWS["gemini"].program, Finding("gemini's permissions", "note", _BY_LIST, _ALLOW_MORE)),
+        (ROWS["opencode"].program, Finding("opencode's permissions", "note", _BY_ITSELF, _ASK_US)),
+    ):
+        try:
+            yield Finding(program.name, "good", f"{program.version()} ({program.find()})")
+        except MarathonError as error:
+            yield _refused(program.name, error)
+            continue
+        logged_in = program.is_logged_in()
+        found = "logged in" if logged_in else "not logged in (a key or a provider of your own may still do)"
+        yield _judged(f"{program.name}'s login", logged_in, found, program.log_in[0].upper() + program.log_in[1:])
+        yield permissions
+
+
 def _next_step(findings: Sequence[Finding]) -> str:
     levels = {finding.name: finding.level for finding in findings}
     if "bad" in levels.values():
         return f"Fix what is marked {SIGNS['bad']}, then type again: pi-marathon doctor"
     if levels.get("pi") == levels.get("pi's start") == "good":
         return "Ready. Make a task: pi-marathon new"
+    for name in ("claude", "codex", *ROWS):
+        if levels.get(name) == levels.get(f"{name}'s login") == "good":
+            return f"Ready. Make a task: pi-marathon new   Start it: pi-marathon --task NAME --agent {name}"
     return "pi cannot work yet. A marathon without it: pi-marathon demo"
 
 

@@ -11,13 +11,12 @@ import click
 
 from marathon.cli.arguments import optional_task
 from marathon.cli.find import TASKS, project_root, tasks_below, tasks_of
-from marathon.cli.overview import at_rest, overview
+from marathon.cli.overview import at_rest, everywhere, overview, with_reboot
 from marathon.errors import WrongUsage
-from marathon.show.listing import Row, in_order, table
+from marathon.show.listing import after_reboot, in_background, in_order, table
 from marathon.show.status import Status, status_lines
 from marathon.store.lock import last_holder
-from marathon.store.places import config_folder, index_folder
-from marathon.store.task_index import known_tasks
+from marathon.store.places import config_folder
 
 
 @click.command("status")
@@ -45,24 +44,26 @@ def status(shown: Path, as_json: bool, sessions: int) -> None:
 
 @click.command("list")
 @click.argument("folder", required=False)
-@click.option("--all", "everywhere", is_flag=True, help="The tasks of every project on this machine.")
+@click.option("--all", "all_projects", is_flag=True, help="The tasks and measured loops of every project.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list.")
-def list_(folder: str | None, everywhere: bool, as_json: bool) -> None:
+def list_(folder: str | None, all_projects: bool, as_json: bool) -> None:
     """The tasks of this project, or those in FOLDER: first those that wait for you, then the latest."""
-    if folder is not None and everywhere:
+    if folder is not None and all_projects:
         raise WrongUsage("Give a folder or --all, not both.")
     project = project_root(Path.cwd())
     if folder is not None:
         rows, where = overview(_in_folder(Path(folder)), project), folder
-    elif everywhere:
-        rows, where = _everywhere(project), "any project that is known here"
+    elif all_projects:
+        rows, where = everywhere(project), "any project that is known here"
     else:
         os.chdir(project)
         rows, where = overview(map(_from_here, tasks_of(project)), project), str(TASKS)
     if as_json:
         click.echo(json.dumps([row.as_json() for row in in_order(rows)], indent=2))
     elif rows:
-        click.echo("\n".join(table(rows, projects=everywhere)))
+        click.echo(
+            "\n".join([*table(rows, projects=all_projects), *in_background(rows), *after_reboot(rows, Path.cwd())])
+        )
     else:
         click.echo(f"No tasks in {where}. Make one with: pi-marathon new")
 
@@ -73,9 +74,9 @@ def _status(shown: Path, project: Path) -> Status:
     # The commands in a summary are for the folder and the path that the runner was given.
     if known and before and (known.task, before.cwd) == (str(shown), str(project)) and not _changed(shown, project):
         return known
-    from marathon.cli.status_query import status_of_task  # this reads the journal, for which it loads far more
+    from marathon.runner.status_query import status_of_task  # this reads the journal, for which it loads far more
 
-    return status_of_task(shown, project)
+    return with_reboot(shown, status_of_task(shown, project))
 
 
 def _changed(shown: Path, project: Path) -> bool:
@@ -84,12 +85,6 @@ def _changed(shown: Path, project: Path) -> bool:
     places = [place for place in (project / ".marathon", config_folder()) if place.is_dir()]
     paths = [path for place in places for path in (place, *place.glob("workflows/**/*"))]
     return any(path.lstat().st_mtime > written for path in paths)
-
-
-def _everywhere(here: Path) -> list[Row]:
-    known = known_tasks(index_folder())
-    projects = dict.fromkeys([here, *(each.project for each in known)])
-    return [row for project in projects for row in overview(tasks_of(project), project)]
 
 
 def _in_folder(folder: Path) -> list[Path]:

@@ -18,7 +18,6 @@ import click
 from marathon._bundled import bundled
 from marathon.cli.arguments import DIRECTORY, message_text
 from marathon.cli.find import TASKS, project_root
-from marathon.cli.program import program
 from marathon.core.courses.phases import Phases
 from marathon.core.criteria import said_in_full
 from marathon.core.score import advise
@@ -28,6 +27,7 @@ from marathon.errors import DiskFailed, TaskInvalid, WrongUsage
 from marathon.process.signals import Interrupted, Signals
 from marathon.process.terminal import interactive
 from marathon.runner.opening import check_workflow
+from marathon.show.program import program
 from marathon.store.definitions import load_workflows
 from marathon.store.files import read_regular
 from marathon.store.places import index_folder
@@ -68,10 +68,10 @@ def new(
     On a terminal it asks for what is missing. With - the text on standard input, such as an issue, becomes the
     instructions as it is.
     """
-    texts = {key: given.get(key) or "" for key in SECTIONS} | {"success": "\n".join(map(_as_item, success))}
+    texts = {key: given.get(key) or "" for key in SECTIONS} | {"success": "\n".join(map(as_item, success))}
     start = Path.cwd()
     project = project_root(start)
-    state = {} if workflow is None else {STATE: _first_state(workflow, project)}
+    state = {} if workflow is None else {STATE: first_state(workflow, project)}
     files = dict(template_files(bundled("task-template")))
     if title == "-":
         if any(texts.values()):
@@ -91,7 +91,7 @@ def new(
             files[INSTRUCTIONS] = fill(files[INSTRUCTIONS], title, texts)
     if into is None:
         os.chdir(project)
-    folder = _free_folder(Path(into or TASKS), kebab(title))
+    folder = free_folder(Path(into or TASKS), kebab(title))
     try:
         create_task(folder, {**files, **state}.items())
     except DiskFailed:
@@ -104,7 +104,7 @@ def new(
     click.echo(f"Read it over, then run it:\n  {program()} --task {shlex.quote(str(folder))}")
 
 
-def _first_state(workflow: str, project: Path) -> bytes:
+def first_state(workflow: str, project: Path) -> bytes:
     """A STATE.json that names the workflow, so that the first run follows it."""
     course = Phases(load_workflows(project).workflows, workflow)
     check_workflow(course)
@@ -153,13 +153,13 @@ def fill(template: bytes, title: str, texts: Mapping[str, str]) -> bytes:
     return (text.rstrip() + "\n").encode("utf-8", "replace")
 
 
-def _as_item(text: str) -> str:
+def as_item(text: str) -> str:
     """A plain line becomes an item, because criteria are a list. Other Markdown stays as it is."""
     plain = text and "\n" not in text and not re.match(r"[-*+>#|]\s|\d+[.)]\s", text)
     return f"- {text}" if plain else text
 
 
-def _free_folder(into: Path, name: str) -> Path:
+def free_folder(into: Path, name: str) -> Path:
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     number = 1
     while (folder := into / (f"{stamp}-{name}" + (f"-{number}" if number > 1 else ""))).exists():
@@ -195,7 +195,7 @@ def _ask(title: str | None, texts: dict[str, str]) -> tuple[str, dict[str, str]]
             click.echo("\n".join(["No task was made.", *(["What you typed:"] if typed else []), *typed]))
             raise
     if "success" in asked:
-        asked["success"] = "\n".join(map(_as_item, asked["success"].splitlines()))
+        asked["success"] = "\n".join(map(as_item, asked["success"].splitlines()))
     return title, texts | asked
 
 

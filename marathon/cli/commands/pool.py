@@ -1,0 +1,224 @@
+"""pi-marathon run A B C: keeps several marathons at work, each an ordinary runner without a terminal.
+
+A task that stops at a gate gives its place to the next one. It comes back when its gate is answered from another shell.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from marathon.cli.arguments import TASK
+from marathon.cli.find import enter
+from marathon.cli.main import cli
+from marathon.cli.overview import status_at
+from marathon.core.names import short_name
+from marathon.core.text import clean, duration, one_line
+from marathon.process.signals import ENDING, Signals
+from marathon.show.listing import Row, aligned, cut, money
+from marathon.store.anchor import Anchor
+from marathon.store.files import PRIVATE_FILE, opened
+from marathon.store.lock import holder_of
+from marathon.store.places import anchors_folder
+from marathon.store.task import Task
+
+# The options of --task that are for every runner of the pool.
+_FOR_EACH = (
+    *("agent", "mode", "workflow", "oversight", "auto_approve", "trust", "adopt", "max_iterations", "max_time"),
+    *("max_cost", "max_tokens", "reflect_every", "breakers", "session_timeout", "retries", "retry_wait"),
+    *("keep_events", "notify", "settings", "sandbox"),
+)
+_TELLING = (1, 7, 2, 6, 5, 4, 3, 0)  # which exit code of several is told: the first of these; a killed runner: 1
+_EVERY = 0.2  # seconds between two looks
+
+
+@dataclass
+class Entry:
+    """One task of the pool."""
+
+    task: Task
+    shown: Path
+    project: Path
+    runner: subprocess.Popen[bytes] | None = None
+    code: int | None = None
+    messages: Sequence[str] = ()  # those in its inbox that were looked at since its runner ended
+
+    @property
+    def name(self) -> str:
+        return short_name(self.task.folder.name)
+
+    @property
+    def log(self) -> Path:
+        """Outside of the project, because the gates in it are printed with their codes."""
+        return Anchor(anchors_folder(), self.task.folder).folder / "output.log"
+
+    def row(self) -> Row:
+        return Row(self.task.folder, self.project, status_at(self.task.folder, self.project), 0)
+
+
+class RunCommand(click.Command):
+    """Keeps the options as they were typed, and everything after a bare `--`, for the runners."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        at = args.index("--") if "--" in args else len(args)
+        args, rest = args[:at], args[at:]
+        typed = self.make_parser(ctx).parse_args(list(args))[0]
+        shared = [each for each in self.params if isinstance(each, click.Option) and each.name in _FOR_EACH]
+        words = [word for each in shared if each.name in typed for word in _as_typed(each, typed[each.name])]
+        ctx.meta["for each"], ctx.meta["agent"] = words, rest
+        return super().parse_args(ctx, args)
+
+
+def _as_typed(option: click.Option, value: Any) -> list[str]:
+    if option.is_flag:
+        return [(option.opts if value else option.secondary_opts)[0]]
+    return [f"{option.opts[0]}={each}" for each in (value if option.multiple else [value])]
+
+
+@click.command(
+    "run",
+    cls=RunCommand,
+    params=[each for each in cli.params if each.name in _FOR_EACH],
+    epilog="Exit code: the first of 1, 7, 2, 6, 5, 4, 3 that a task ended with, else 0; 130 after Ctrl+C.",
+)
+@click.argument("tasks", nargs=-1, required=True, type=TASK, metavar="TASK...")
+@click.option("--parallel", type=click.IntRange(min=1), default=1, show_default=True, help="How many at a time.")
+@click.option("--worktree", is_flag=True, help="Each task in a git worktree on its own branch, marathon/TASK.")
+@click.pass_context
+def run(ctx: click.Context, /, tasks: Sequence[Path], parallel: int, worktree: bool, **_: Any) -> None:
+    """Run several tasks without a terminal, --parallel of them at a time.
+
+    A task that stops at a gate gives its place to the next one. When you answer the gate from another shell, it comes
+    back. The command ends when every task is completed or waits for you. Ctrl+C stops all of them; nothing is lost.
+    """
+    entries = _entries(tasks)
+    if parallel > 1 and not worktree:
+        _warn_of_sharing(entries)
+    words = [*ctx.meta["for each"], *(["--worktree"] if worktree else []), *ctx.meta["agent"]]
+    with Signals(ENDING) as signals:
+        ended_by = Pool(entries, parallel, words, signals).run()
+    rows = [entry.row() for entry in entries]
+    click.echo("\n" + "\n".join(_table(rows)))
+    if waiting := [entry.name for entry, row in zip(entries, rows, strict=True) if row.waits_for_you]:
+        click.echo(f"Answer first (pi-marathon status {waiting[0]}), then type the same run command again.")
+    codes = [0 if row.status.condition == "completed" else entry.code for entry, row in zip(entries, rows, strict=True)]
+    worst = min((code if code in _TELLING else 1 for code in codes), key=_TELLING.index)
+    ctx.exit(128 + ended_by if ended_by else worst)
+
+
+def _entries(tasks: Sequence[Path]) -> list[Entry]:
+    """Every task with its project. One that cannot be run is refused before any of them starts."""
+    start, found = Path.cwd(), {}
+    for typed in tasks:
+        shown = enter(typed)
+        entry = Entry(Task.open(shown), shown, Path.cwd())
+        found[entry.task.folder] = entry
+        os.chdir(start)
+    return list(found.values())
+
+
+def _warn_of_sharing(entries: Sequence[Entry]) -> None:
+    shared = Counter(entry.project for entry in entries if not entry.row().status.branch)
+    for project in (each for each, count in shared.items() if count > 1):
+        risk = f"Several of these tasks work in {project} and may change the same files."
+        click.echo(f"pi-marathon: {risk} To give each a branch of its own: --worktree", err=True)
+
+
+@dataclass
+class Pool:
+    """The runners at work, the tasks that wait for a place, and those that have stopped."""
+
+    entries: Sequence[Entry]
+    places: int
+    words: Sequence[str]  # for every runner
+    signals: Signals
+
+    def run(self) -> int:
+        """Returns 0 when nothing is left to do, or the number of the signal that ended it."""
+        ended_by, queue = 0, deque(self.entries)
+        try:
+            while self._at_work() or (queue and not ended_by):
+                while queue and len(self._at_work()) < self.places and not ended_by:
+                    self._start(queue.popleft())
+                select.select([self.signals.fd], [], [], _EVERY)
+                for number in self.signals.take():
+                    click.echo("Stopping. What is done is saved.")
+                    self._stop(gently=number == signal.SIGINT and not ended_by)
+                    ended_by = number
+                queue += [entry for entry in self.entries if self._is_back(entry)]
+        finally:  # also where no one reads what we say any more
+            self._stop(gently=False)
+        return ended_by
+
+    def _at_work(self) -> list[Entry]:
+        return [entry for entry in self.entries if entry.runner]
+
+    def _stop(self, *, gently: bool) -> None:
+        """As `stop --now` does it, so that the task is at rest because a human said so. Else as a shutdown does."""
+        for entry in self._at_work():
+            holder = holder_of(entry.task.lock_path) if gently else None
+            if holder:
+                entry.task.inbox.put("stop", to=holder.runner, now=True)
+            elif entry.runner:
+                entry.runner.terminate()
+
+    def _start(self, entry: Entry) -> None:
+        Anchor(anchors_folder(), entry.task.folder).prepare()
+        ours = sys.orig_argv[: len(sys.orig_argv) - len(sys.argv) + 1]  # python with its options, up to the program
+        with opened(entry.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, PRIVATE_FILE) as log:
+            entry.runner = subprocess.Popen(
+                [*ours, "--task", str(entry.shown), *self.words],
+                cwd=entry.project,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl+C is for us; we pass it on
+            )
+        _tell(entry, f"started, pid {entry.runner.pid}")
+
+    def _is_back(self, entry: Entry) -> bool:
+        """Whether the gate at which a task has stopped is answered. Tells of a runner that has ended."""
+        if entry.runner and entry.runner.poll() is not None:
+            entry.code, entry.runner, entry.messages = entry.runner.returncode, None, []
+            _tell(entry, _ending(entry))
+        elif entry.code and (messages := [each.id for each in entry.task.inbox.messages()]) != entry.messages:
+            entry.messages = messages
+            if entry.row().status.condition == "ready":
+                _tell(entry, "its gate is answered")
+                entry.code = None
+                return True
+        return False
+
+
+def _tell(entry: Entry, text: str) -> None:
+    click.echo(clean(f"{time.strftime('%H:%M:%S')}  {one_line(entry.name, 60)}: {text}"))
+    sys.stdout.flush()
+
+
+def _ending(entry: Entry) -> str:
+    row = entry.row()
+    if row.waits_for_you:
+        return f"{one_line(row.state, 200)}. See and answer: pi-marathon status {entry.name}"
+    completed = row.status.condition == "completed"
+    return "completed" if completed else f"ended with exit code {entry.code} ({row.state}). Its output: {entry.log}"
+
+
+def _table(rows: Sequence[Row]) -> list[str]:
+    cells = []
+    for row in rows:
+        status = row.status
+        merge = f"git merge {status.branch}" if status.branch else ""
+        what_next = merge if status.condition == "completed" else status.resume
+        cells.append([cut(short_name(row.name)), cut(row.state), money(status), duration(status.seconds), what_next])
+    return [clean(line) for line in aligned(("Task", "State", "Cost", "Time", "Type"), cells)]

@@ -1,0 +1,92 @@
+"""pi-marathon service: after a reboot, resumes what ran in the background."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+
+import click
+import platformdirs
+
+from marathon.errors import WrongUsage
+from marathon.store.lock import holder_of, last_holder
+from marathon.store.places import background_folder
+from marathon.store.task_index import known_tasks
+
+NAME = "pi-marathon.service"
+_UNIT_FILE = platformdirs.user_config_path("systemd") / "user" / NAME
+UNIT = """\
+[Unit]
+Description=Resume the marathons that ran in the background
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+KillMode=mixed
+Environment="PATH={path}"
+ExecStart="{python}" -P -m marathon service run
+
+[Install]
+WantedBy=default.target
+"""
+
+
+@click.group("service")
+def service() -> None:
+    """After a reboot, resume what ran in the background (systemd)."""
+
+
+@service.command("install")
+@click.option("--print", "only_print", is_flag=True, help="Show the unit and install nothing.")
+def install(only_print: bool) -> None:
+    """Write a systemd user unit that runs `service run` after a boot, and enable it."""
+    path = os.environ.get("PATH", os.defpath)
+    unit = UNIT.format(path=path.replace("%", "%%"), python=sys.executable.replace("%", "%%"))
+    if only_print:
+        click.echo(unit, nl=False)
+        return
+    _systemctl("--version")
+    _UNIT_FILE.parent.mkdir(parents=True, exist_ok=True)
+    _UNIT_FILE.write_text(unit)
+    _systemctl("daemon-reload")
+    _systemctl("enable", NAME)
+    click.echo(f"Installed {_UNIT_FILE}. To start it at boot, before you log in: loginctl enable-linger")
+
+
+@service.command("uninstall")
+def uninstall() -> None:
+    """Disable and remove the unit. What runs goes on."""
+    _systemctl("disable", NAME)
+    _UNIT_FILE.unlink(missing_ok=True)
+    click.echo(f"Removed {_UNIT_FILE}.")
+
+
+@service.command("run")
+def run() -> None:
+    """Start every marathon again that ran in the background when this machine went down."""
+    failed = 0
+    for known in known_tasks(background_folder()):
+        lock = known.task / ".marathon" / "lock"
+        before = last_holder(lock)
+        if holder_of(lock) is not None or before is None or not os.path.isdir(before.cwd):
+            continue
+        words = shlex.split(before.resume)
+        if "--task" in words:
+            words = ["--detach", *words[words.index("--task") :]]
+        else:  # loop run LANE
+            words = ["loop", "run", "--detach", *words[words.index("run") + 1 :]]
+        command = [sys.executable, "-P", "-m", "marathon", *words]
+        failed += subprocess.run(command, cwd=before.cwd, check=False).returncode != 0
+    if failed:
+        raise WrongUsage("Not every marathon could be resumed. See: pi-marathon list --all")
+
+
+def _systemctl(*words: str) -> None:
+    if not shutil.which("systemctl"):
+        raise WrongUsage("This machine has no systemctl. To see the unit: pi-marathon service install --print")
+    done = subprocess.run(["systemctl", "--user", *words], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise WrongUsage(f"systemctl --user {' '.join(words)} failed: {done.stderr.strip() or done.returncode}")
