@@ -6,8 +6,10 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from tests.process.driver import Pty
 from tests.support.world import World
@@ -15,6 +17,22 @@ from tests.support.world import World
 # A shell without job control starts what runs in the background with SIGINT ignored, and children inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# The tests of these files share something that takes long to make. The mark for it (xdist_group) has no effect with
+# this pytest, because xdist sets a name that pytest no longer reads.
+TOGETHER = ("tests/packaging/test_wheel.py", "tests/web/test_in_a_browser.py")
+
+
+class Together(LoadScopeScheduling):  # type: ignore[misc]
+    """Each test on its own, but all tests of such a file on one worker, in their order."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.split("::")[0]
+        return file if file in TOGETHER else nodeid
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
+    return Together(config, log)
 
 
 @pytest.fixture(autouse=True)

@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # Top to bottom. Each row: the room, and the modules and packages that make it up.
 ROOMS = (
     ("cli", ("marathon.cli", "marathon.__main__")),
+    ("web", ("marathon.web",)),
     ("runner", ("marathon.runner",)),
     ("surfaces", ("marathon.surfaces",)),
     ("show", ("marathon.show",)),
@@ -149,7 +150,7 @@ def test_heavy_libraries_are_imported_only_where_they_are_used() -> None:
 
 @pytest.mark.parametrize("start", ["import marathon.cli.main", "import marathon.cli.main as m; m.main(['--help'])"])
 def test_the_command_line_starts_without_heavy_libraries(start: str) -> None:
-    heavy = sorted(LAZY | {"pydantic", "psutil", "markdown_it", "tenacity"})
+    heavy = sorted(LAZY | {"pydantic", "psutil", "markdown_it", "tenacity", "starlette", "uvicorn"})
     report = f"import atexit, sys; atexit.register(lambda: print('loaded:', [x for x in {heavy} if x in sys.modules]))"
     done = subprocess.run(
         [sys.executable, "-P", "-c", f"{report}; {start}"],

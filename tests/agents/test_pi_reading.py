@@ -9,7 +9,21 @@ import pytest
 
 from marathon.agents.pi.reading import LONGEST_RECORD, Run
 from marathon.core.budgets import Usage, usage_in
-from marathon.core.events import Event, Notice, Output, Text, ToolCalled, ToolEnded, Used, usage_of
+from marathon.core.events import (
+    CompactionBegan,
+    CompactionEnded,
+    Event,
+    Notice,
+    Output,
+    RetryBegan,
+    RetryEnded,
+    Text,
+    ToolCalled,
+    ToolEnded,
+    ToolUpdated,
+    Used,
+    usage_of,
+)
 from marathon.process.output import LINE_LIMIT as LIMIT
 from marathon.process.output import Framer
 
@@ -98,12 +112,14 @@ def read(run: Run, *records: Json) -> list[Event]:
         (tool_end("boom", failed=True), [ToolEnded("c", "bash", "boom", failed=True)]),
         (
             {"type": "auto_retry_start", "attempt": 1, "maxAttempts": 3, "delayMs": 2000, "errorMessage": "500: x"},
-            [Notice("pi tries again (1/3) in 2s: 500: x", "warning")],
+            [RetryBegan(1, 3, 2.0, "500: x")],
         ),
-        ({"type": "compaction_start", "reason": "threshold"}, [Notice("pi compacts its context (threshold)")]),
+        ({"type": "auto_retry_end", "success": True, "attempt": 2}, [RetryEnded(2)]),
+        ({"type": "auto_retry_end", "success": False, "attempt": 3, "finalError": "500: x"}, [RetryEnded(3, "500: x")]),
+        ({"type": "compaction_start", "reason": "threshold"}, [CompactionBegan("threshold")]),
         (
             {"type": "compaction_end", "reason": "threshold", "aborted": False, "errorMessage": "too\nlong"},
-            [Notice("pi could not compact its context: too long", "warning")],
+            [CompactionEnded(error="too long")],
         ),
         (
             {"type": "extension_error", "extensionPath": "x.ts", "event": "agent_end", "error": "x is\nnull"},
@@ -142,6 +158,47 @@ def test_calls_that_overlap_are_told_apart_by_their_ids_and_each_is_timed() -> N
     events = read(run, first, second, tool_end("of b", id="2"), tool_end("of a", id="1"))
     assert events[2:] == [ToolEnded("2", "bash", "of b", seconds=3.0), ToolEnded("1", "bash", "of a", seconds=6.5)]
     assert run.called == {}
+
+
+def test_of_what_a_call_prints_the_last_lines_are_told_once_a_second() -> None:
+    now = 10.0
+    run = Run(clock=lambda: now)
+
+    def printed(lines: int, id: str = "1") -> Json:
+        text = "".join(f"line {number}\n" for number in range(lines))
+        about = {"type": "tool_execution_update", "toolCallId": id, "toolName": "bash", "args": {}}
+        return {**about, "partialResult": {"content": [{"type": "text", "text": text}]}}
+
+    def told(*records: Json) -> list[Event]:
+        lines = [json.dumps(record, separators=(",", ":")).encode() for record in records]
+        return [event for line in lines for event in run.read(line, True)]
+
+    now = 11.0
+    assert told(tool_start("bash", {}, "1"), printed(0))[1:] == []
+    now = 11.5
+    assert told(printed(2), printed(3), printed(1, "2")) == [
+        ToolUpdated("1", "line 0\nline 1"),
+        ToolUpdated("2", "line 0"),
+    ]
+    now = 12.0
+    assert run.updates() == []
+    now = 12.6
+    assert run.updates() == [ToolUpdated("1", "line 0\nline 1\nline 2")]  # the last one is not lost
+    assert run.updates() == []
+    now = 14.0
+    (event,) = told(printed(100_000))
+    assert event == ToolUpdated("1", "\n".join(f"line {number}" for number in range(99_995, 100_000)))
+    told(tool_end(id="1"), tool_end(id="2"))
+    assert not run._updates
+    assert not run._told
+
+
+def test_a_compaction_tells_how_long_it_took_and_what_it_saved() -> None:
+    times = iter([10.0, 12.5, 12.5])
+    run = Run(clock=lambda: next(times))
+    result = {"summary": "…", "tokensBefore": 1988, "estimatedTokensAfter": 1597, "usage": USAGE}
+    events = read(run, {"type": "compaction_start"}, {"type": "compaction_end", "result": result, "aborted": False})
+    assert events[-1] == CompactionEnded(1988, 1597, 2.5)
 
 
 # Garbage
@@ -220,43 +277,43 @@ def test_usage_is_the_sum_over_the_assistants_messages_and_tool_calls() -> None:
     run = Run()
     user: Json = {"type": "message_end", "message": {"role": "user", "content": [], "usage": USAGE}}
     result: Json = {"type": "message_end", "message": {"role": "toolResult", "usage": USAGE}}
-    read(run, user, ended("toolUse"), tool_start("bash", {}), tool_start("bash", {}), result, ended())
-    cost = run.usage.cost
-    assert cost == pytest.approx(0.00612)
-    assert run.usage == Usage(input=1600, output=80, cacheRead=400, cost=cost, turns=2, toolCalls=2, model="scripted")
-    assert run.usage.tokens == 2080
+    used = usage_of(read(run, user, ended("toolUse"), tool_start("bash", {}), tool_start("bash", {}), result, ended()))
+    assert used.cost == pytest.approx(0.00612)
+    expected = Usage(input=1600, output=80, cacheRead=400, cost=used.cost, turns=2, toolCalls=2, model="scripted")
+    assert used == expected
+    assert used.tokens == 2080
 
 
-def test_what_was_used_can_be_added_up_from_the_events_alone() -> None:
+def test_a_compaction_comes_with_its_usage() -> None:
     run = Run()
     result = {"summary": "…", "usage": USAGE}
     events = read(run, ended("toolUse"), tool_start("bash", {}), {"type": "compaction_end", "result": result}, ended())
-    assert [type(event) for event in events] == [Used, ToolCalled, Used, Used]
-    assert usage_of(events) == run.usage
-    assert (run.usage.turns, run.usage.toolCalls, run.usage.input) == (2, 1, 2400)
+    assert [type(event) for event in events] == [Used, ToolCalled, Used, CompactionEnded, Used]
+    used = usage_of(events)
+    assert (used.turns, used.toolCalls, used.input) == (2, 1, 2400)
 
 
 def test_what_the_updates_and_the_turns_end_repeat_is_not_counted_again() -> None:
     run = Run()
     turn_end = {**ended(), "type": "turn_end", "toolResults": []}
     agent_end = {"type": "agent_end", "messages": [ended()["message"]], "willRetry": False}
-    read(run, {**update(type="text_delta", delta="x"), "usage": USAGE}, ended(), turn_end, agent_end, SETTLED)
-    assert (run.usage.turns, run.usage.input) == (1, 800)
+    events = read(run, {**update(type="text_delta", delta="x"), "usage": USAGE}, ended(), turn_end, agent_end, SETTLED)
+    assert [event.usage.input for event in events if isinstance(event, Used)] == [800]
 
 
 def test_compaction_costs_tokens_but_is_no_turn() -> None:
     run = Run()
     result = {"summary": "…", "tokensBefore": 1988, "usage": USAGE, "details": {}}
     compacted = {"type": "compaction_end", "reason": "overflow", "result": result, "aborted": False, "willRetry": True}
-    read(run, ended(), compacted, ended())
-    assert (run.usage.turns, run.usage.input, run.usage.model) == (2, 2400, "scripted")
-    assert run.usage.cost == pytest.approx(3 * 0.00306)
+    used = usage_of(read(run, ended(), compacted, ended()))
+    assert (used.turns, used.input, used.model) == (2, 2400, "scripted")
+    assert used.cost == pytest.approx(3 * 0.00306)
 
 
 def test_a_retried_attempt_that_used_tokens_counts() -> None:
     run = Run()
-    read(run, ended("error", USAGE, errorMessage="terminated"), ended())
-    assert (run.usage.turns, run.usage.input) == (2, 1600)
+    used = usage_of(read(run, ended("error", USAGE, errorMessage="terminated"), ended()))
+    assert (used.turns, used.input) == (2, 1600)
 
 
 @pytest.mark.parametrize(
@@ -324,7 +381,7 @@ def test_a_retry_that_works_leaves_no_failure() -> None:
     run = Run()
     again = {"type": "agent_end", "messages": [], "willRetry": True}
     shown = read(run, failed(LIMITED), again, retry(1), {"type": "agent_start"})
-    assert [type(event) for event in shown] == [Used, Notice]
+    assert [type(event) for event in shown] == [Used, RetryBegan]
     assert (run.failure is None, run.settled) == (False, False)
     read(run, ended(), {"type": "auto_retry_end", "success": True, "attempt": 1}, SETTLED)
     assert (run.failure, run.settled, run.stop_reason) == (None, True, "stop")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -121,6 +122,46 @@ def test_a_stated_moment_is_waited_for_unless_it_is_over(key: str, ahead: float,
     now = 1_790_000_000.0
     body: dict[str, Any] = {key: now + ahead}
     assert failure_of(error(429, **body), now).retry_after == waits
+
+
+@pytest.mark.parametrize(
+    ("said", "then"),
+    [
+        ("You've hit your 5-hour limit · resets 5:30am (UTC)", "2026-11-19T05:31Z"),
+        ("You've hit your limit · resets 3pm (UTC)", "2026-11-18T15:01Z"),
+        ("resets 12am (UTC)", "2026-11-19T00:01Z"),
+        ("resets 12:15pm (UTC)", "2026-11-18T12:16Z"),
+        ("resets 5:30am (America/New_York)", "2026-11-18T10:31Z"),
+        ("Visit the page or try again at 3:29 PM.", "2026-11-18T15:30Z"),
+        ("try again at Nov 19th, 4:05 AM", "2026-11-19T04:06Z"),
+        ("try again at Nov 18th, 2026 8:05 PM.", "2026-11-18T20:06Z"),
+        ("Your weekly limit resets Nov 19 at 5am (UTC)", "2026-11-19T05:01Z"),
+        ("try again at Nov 17th, 2026 4:05 AM", None),
+        ("try again at Feb 30th, 4:05 AM", None),
+        ("resets 31:99am (UTC)", None),
+        ("It was 5:30am when I gave up.", None),
+    ],
+)
+def test_a_clock_time_in_the_providers_words_is_waited_for(
+    said: str, then: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    now = datetime.fromisoformat("2026-11-18T07:00Z").timestamp()
+    expected = None if then is None else datetime.fromisoformat(then).timestamp() - now
+    assert failure_of(said, now).retry_after == expected
+    assert failure_of(said, now).kind == ("transient" if then is None else "limit")
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_fields_of_their_own_come_before_the_words() -> None:
+    now = 1_790_000_000.0
+    limited = failure_of("resets 5:30am (UTC)", now, status=429, resets_at=now + 77)
+    assert (limited.retry_after, limited.kind, limited.permanent) == (77, "limit", False)
+    for wrong in (failure_of("No", status=401), failure_of("No", status=403), failure_of("No", code="unauthorized")):
+        assert (wrong.kind, wrong.permanent, wrong.retry_after) == ("login", True, None)
+    assert failure_of("Not logged in · Please run /login").kind == "login"
 
 
 @pytest.mark.parametrize("message", [error(429, retry_after=1e9), error(429, resets_at=1e12), "Try again in 900h."])

@@ -22,6 +22,7 @@ BARS = {
     "the runner's share of a minute (command)": 1,
     "the runner's share of a minute (pi)": 1,
     "a gate on screen after the agent's end": 300,
+    "comments found again in a changed plan": 500,
     "memory grown after 8 sessions": 10,
     "more open files after 8 sessions": 0,
     "zombies after 8 sessions": 0,
@@ -31,6 +32,12 @@ BARS = {
     "missed gains of 3 sigma (heavy-tailed)": 10,
     "a loop rebuilt from its rows": 1,
     "an iteration of a loop, beside verify": 150,
+    "list --all with 1,000 tasks, beside ten": 3,
+    "attach: first screen, log of 100 MB": 300,
+    "attach: from a line to the screen": 200,
+    "a background runner at a gate": 0.5,
+    "the page of 1 MB with 500 comments": 1,
+    "the page of a session with 10 MB of events": 1,
 }
 
 

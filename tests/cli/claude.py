@@ -1,4 +1,4 @@
-"""Claude Code as its hooks see it: the input of several of its versions, a transcript, and the hook's answer."""
+"""Claude Code as its hooks see it: the input of several of its versions, and the hook's answer."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ class Claude:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.transcript = world.home / ".claude" / "projects" / "-project" / f"{SESSION}.jsonl"
-        self.transcript.parent.mkdir(parents=True)
 
     # What it says to a hook, as recorded from its versions
 
@@ -48,16 +46,8 @@ class Claude:
         return {**self._common(), "hook_event_name": "SessionStart", "source": "startup", **more}
 
     def _common(self) -> Json:
-        return {"session_id": SESSION, "transcript_path": str(self.transcript), "cwd": str(self.world.project)}
-
-    def said(self, *messages: str) -> None:
-        """The transcript of a session in which the assistant said this, one message after the other."""
-        entries: list[Json] = [{"type": "queue-operation", "operation": "enqueue", "content": "do it"}]
-        for number, text in enumerate(messages):
-            entries.append({"type": "user", "isSidechain": False, "message": {"role": "user", "content": "go on"}})
-            message = {"id": f"msg_{number}", "role": "assistant", "content": [{"type": "text", "text": text}]}
-            entries.append({"type": "assistant", "isSidechain": False, "message": message, "version": "2.1.197"})
-        self.transcript.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+        transcript = self.world.home / ".claude" / "projects" / "-project" / f"{SESSION}.jsonl"
+        return {"session_id": SESSION, "transcript_path": str(transcript), "cwd": str(self.world.project)}
 
     # The loop of its project
 

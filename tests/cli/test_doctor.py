@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 from tests.support.world import World
 
@@ -34,6 +35,24 @@ def test_doctor_says_what_is_wrong_and_ends_with_1(world: World) -> None:
     assert "workflows: refused: broken" in told.stdout
     assert "pi-marathon workflow check" in told.stdout
     assert "Set PI_MARATHON_STATES" in told.stdout
+
+
+def test_doctor_knows_the_other_agents(world: World) -> None:
+    """Small programs that answer as Claude Code 2.1 and Codex 0.166 do."""
+    folder = world.home / "bin"
+    folder.mkdir()
+    answers = {"claude": ("2.1.325 (Claude Code)", "[ $1 = auth ]"), "codex": ("codex-cli 0.166.0", "[ $1 != login ]")}
+    for name, (version, logged_in) in answers.items():
+        (folder / name).write_text(f"#!/bin/sh\n[ $1 = --version ] && echo '{version}' && exit\n{logged_in}\n")
+        (folder / name).chmod(0o755)
+    told = world.cli("doctor", MARATHON_PI="/nonexistent/pi", PATH=f"{folder}:{os.environ['PATH']}").stdout
+    assert f"✓ claude: 2.1.325 ({folder}/claude)\n✓ claude's login: logged in\n" in told
+    assert "claude's permissions: edits" in told
+    assert f"✓ codex: 0.166.0 ({folder}/codex)\n• codex's login: not logged in" in told
+    assert "→ Type: codex login" in told
+    assert told.splitlines()[-1].endswith("--agent claude")
+    empty = world.cli("doctor", PATH="/usr/bin:/bin").stdout
+    assert "• claude: claude was not found\n   → Install it: npm install -g @anthropic-ai/claude-code" in empty
 
 
 def test_doctor_ends_with_the_next_step(world: World) -> None:

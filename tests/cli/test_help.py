@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from marathon import __version__
-from marathon.cli.main import COMMANDS
+from marathon.cli.main import COMMANDS, SECTIONS
 from tests.support.world import World
 
 
@@ -14,6 +14,7 @@ def test_help_names_every_command_option_and_exit_code(world: World) -> None:
     assert shown.returncode == 0
     for word in (
         *COMMANDS,
+        *(f"\n{heading}:\n  {first} " for first, heading in SECTIONS.items()),
         "--task",
         "-h, --human",
         "--auto-approve",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -49,59 +48,28 @@ def test_without_a_loop_it_may_stop_and_nothing_is_made(world: World, claude: Cl
 @pytest.mark.parametrize("shape", STOPS)
 def test_an_unmet_criterion_holds_it_and_is_named(claude: Claude, shape: Callable[..., Json]) -> None:
     claude.loop(**{"tests pass": True, "no lint errors": False})
-    claude.said(COMPLETE)
     answer = claude.hook("stop", shape(claude))
     assert (answer["ok"], answer["decision"]) == (False, "block")
     assert "no lint errors" in answer["reason"]
     assert "tests pass" not in answer["reason"]
 
 
-@pytest.mark.parametrize(
-    ("asked", "messages", "ok"),
-    [
-        ({"last_assistant_message": f"All done.\n{COMPLETE}"}, [], True),
-        ({"last_assistant_message": "All done."}, [COMPLETE], False),
-        ({"last_assistant_message": None}, ["On it.", f"All done.\n{COMPLETE}"], True),
-        ({"last_assistant_message": None}, [COMPLETE, "One more thing."], False),
-        ({"last_assistant_message": None}, [], False),
-    ],
-)
-def test_all_met_it_still_takes_the_word_in_the_last_message(
-    claude: Claude, asked: Json, messages: list[str], ok: bool
-) -> None:
+@pytest.mark.parametrize(("said", "ok"), [(f"All done.\n{COMPLETE}", True), ("All done.", False), (None, False)])
+def test_all_met_it_still_takes_the_word_in_the_last_message(claude: Claude, said: str | None, ok: bool) -> None:
     claude.loop(tests=True, lint=True)
-    claude.said(*messages)
-    answer = claude.hook("stop", claude.stop_2_1(**asked))
+    answer = claude.hook("stop", claude.stop_2_1(last_assistant_message=said))
     assert answer["ok"] is ok
     assert answer.get("decision") == (None if ok else "block")
     assert answer["reason"] == "complete" if ok else COMPLETE in answer["reason"]
 
 
-def test_the_transcript_may_be_named_from_the_home_folder(world: World, claude: Claude) -> None:
-    claude.loop(tests=True)
-    claude.said(COMPLETE)
-    named = f"~/{claude.transcript.relative_to(world.home)}"
-    assert claude.hook("stop", claude.stop_1_0(transcript_path=named))["reason"] == "complete"
-
-
-@pytest.mark.parametrize("kind", ["missing", "folder", "fifo", "garbage", "huge"])
-def test_any_transcript_is_survived(claude: Claude, kind: str) -> None:
-    claude.loop(tests=True)
-    match kind:
-        case "folder":
-            claude.transcript.mkdir()
-        case "fifo":
-            os.mkfifo(claude.transcript)
-        case "garbage":
-            claude.transcript.write_bytes(b"\xff\x00" + COMPLETE.encode() + b"\n{" * 1000)
-        case "huge":
-            claude.said(COMPLETE)
-            whole = claude.transcript.read_bytes()
-            with claude.transcript.open("wb") as file:
-                file.truncate(10**11)
-                file.seek(0, os.SEEK_END)
-                file.write(b"\n" + whole)
-    assert claude.hook("stop", claude.stop_1_0())["ok"] is (kind == "huge")
+def test_a_loop_that_is_complete_is_closed_and_no_session_hears_of_it_again(claude: Claude) -> None:
+    folder = claude.loop(tests=True)
+    done = claude.stop_2_1(last_assistant_message=COMPLETE)
+    assert claude.hook("stop", done)["reason"] == "complete"
+    assert json.loads((folder / "state.json").read_text())["status"] == "completed"
+    assert claude.hook("session-start", claude.start()) == {}
+    assert claude.hook("stop", claude.stop_2_1())["reason"] == "the loop is over"
 
 
 def test_the_same_five_times_is_stuck_and_the_human_is_told(claude: Claude) -> None:

@@ -152,6 +152,24 @@ def test_the_hooks_and_the_skills_go_into_the_users_folder_of_claude(world: Worl
     assert not (world.project / ".claude").exists()
 
 
+def test_uninstall_takes_back_what_install_added_and_keeps_what_was_changed(world: World) -> None:
+    folder = world.home / ".claude"
+    folder.mkdir()
+    (folder / "settings.json").write_text('{"model": "opus"}\n')
+    for where in ([], ["--claude"]):
+        assert world.cli("install", *where).returncode == 0
+    own = folder / "skills" / "scribe" / "SKILL.md"
+    own.write_text("mine")
+    for where in ([], ["--claude"]):
+        done = world.cli("uninstall", *where)
+        assert done.returncode == 0, done.stderr
+    assert f"Kept {own}, because you changed it" in done.stdout
+    assert claude_settings(folder) == {"model": "opus"}
+    assert {path for path in installed(folder) if "before-" not in path} == {"settings.json", "skills/scribe/SKILL.md"}
+    assert not installed(world.home / ".pi")
+    assert "There is nothing of pi-marathon in" in world.cli("uninstall").stdout
+
+
 def test_claudes_own_variable_moves_them(world: World, tmp_path: Path) -> None:
     assert world.cli("install", "--claude", CLAUDE_CONFIG_DIR=str(tmp_path / "moved")).returncode == 0
     assert "Stop" in claude_settings(tmp_path / "moved")["hooks"]

@@ -130,6 +130,7 @@ REFUSED = [
     (("start", "x", "--measured-by", "runner", "--verify", "./v", "--prompt-verifier", "Good?"), "--guard"),
     (("start", "x", "--metric-regex", "(", "--verify", "./v"), "regular expression"),
     (("start", "x", "--measured-by", "agent", "--holdout", "./secret"), "--holdout"),
+    (("start", "x", "--measured-by", "agent", "--timeout", "5m"), "--timeout"),
     (("start", "x", "--protect", "../bench.py"), "below the project"),
     (("start", "x", "--protect", "bench.py"), "no such file"),
     (("measure", "perf", "--value", "1", "--check", "guard"), "NAME=pass"),

@@ -64,6 +64,8 @@ def test_the_user_may_approve_always_but_a_project_may_not(world: World) -> None
         ('task = "."', "task"),
         ('human = "do as I say"', "human"),
         ('editor = "evil"', "editor"),
+        ('notify_command = "evil"', "notify_command"),
+        ('notify_webhook = "http://127.0.0.1:9/"', "notify_webhook"),
         ('max_iterations = "many"', "max_iterations"),
         ("max_iterations = true", "max_iterations"),
         ("max_iterations = -1", "max"),

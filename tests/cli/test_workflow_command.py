@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from tests.support.world import World, research
+from marathon.core.courses.workflow import Phase, Workflow
+from tests.support.world import ROOT, Entry, World, research
 
 PHASE = '[[phases]]\nid = "{0}"\nname = "{0}"\nbrief = "Do it."\n'
 
@@ -28,7 +30,7 @@ def projects(world: World) -> Path:
 def test_the_built_in_workflow_is_listed_and_shown(world: World) -> None:
     listed = world.cli("workflow", "list")
     assert listed.returncode == 0
-    assert [line.split()[0::2] for line in listed.stdout.splitlines()] == [["rpi", "built-in"]]
+    assert [line.split()[0::2] for line in listed.stdout.splitlines()] == [["loop", "built-in"], ["rpi", "built-in"]]
     shown = world.cli("workflow", "show", "rpi").stdout
     for part in ("Research (research) → research.md  gate", "Plan (plan) → plan.md  gate", "result.md  in chunks"):
         assert part in shown
@@ -85,7 +87,7 @@ def test_refused_definitions_are_named_and_the_others_load(world: World) -> None
         assert any(line.startswith(key) and "refused" in line for line in listed.stdout.splitlines())
         refused = world.cli("workflow", "show", key) if key in ("itself", "leans") else None
         assert refused is None or (refused.returncode == 2 and "refused" in refused.stderr)
-    assert "2 usable, 8 refused" in checked.stdout
+    assert "3 usable, 8 refused" in checked.stdout
     assert world.cli("workflow", "show", "good").returncode == 0
 
 
@@ -108,3 +110,65 @@ def test_a_workflow_that_is_not_there_is_refused_before_anything_is_made(world: 
     assert ran.returncode == 2
     assert "workflow list" in ran.stderr
     assert sorted(path.name for path in world.task.iterdir()) == ["instructions.md"]
+
+
+def test_new_makes_a_workflow_that_passes_check_and_replaces_nothing(world: World) -> None:
+    made = world.cli("workflow", "new", "fixes")
+    assert made.returncode == 0
+    assert ".marathon/workflows/fixes/workflow.toml" in made.stdout
+    assert world.cli("workflow", "check").returncode == 0
+    assert "Research (research) → research.md  gate" in world.cli("workflow", "show", "fixes").stdout
+    assert "is there already" in world.cli("workflow", "new", "fixes").stderr
+    assert "cannot be called '../up'" in world.cli("workflow", "new", "../up").stderr
+
+
+def test_a_hidden_workflow_is_only_for_others(world: World) -> None:
+    define(projects(world), "inner", "Inner", 'show = "workflows"\n' + PHASE.format("deep"))
+    define(projects(world), "outer", "Outer", '[[phases]]\nworkflow = "inner"\n')
+    listed = world.cli("workflow", "list").stdout
+    assert "outer" in listed
+    assert "inner" not in listed
+    assert "only for use inside of others" in world.run("--workflow", "inner").stderr
+    world.script(research("deep"))
+    world.run("--workflow", "outer", "--trust")
+    assert "phase deep" in world.prompt(1)
+
+
+def test_a_shared_brief_with_variables_and_no_way_out(world: World) -> None:
+    shared = projects(world) / "workflows" / "_shared"
+    shared.mkdir(parents=True)
+    (shared / "b.md").write_text('Write {output} after {previous}, before {next}: {{task}} {"a": {"b": 1}}\n')
+    body = PHASE.format("one") + PHASE.format("two").replace('brief = "Do it."', 'brief_file = "_shared/b.md"')
+    define(projects(world), "w", "W", body + 'output = "o.md"\n' + PHASE.format("three"))
+    world.script({"state": {"state": "paused", "phase": "one"}}, {"state": {"state": "running", "phase": "two"}})
+    world.run("--workflow", "w", "--trust", "--max-iterations", "2")
+    assert 'Write task/o.md after one, before three: {task} {"a": {"b": 1}}' in world.prompt(2)
+    assert "All steps: one → **two (now)** → three" in world.prompt(2)
+    (shared / "b.md").write_text("{nothing}")
+    refused = world.cli("workflow", "check").stderr
+    assert "there is no variable {nothing}, only task, run" in refused
+    (shared / "b.md").unlink()
+    (shared / "b.md").symlink_to(world.home / "secret")
+    assert "lies outside" in world.cli("workflow", "check").stderr
+
+
+def test_the_agent_may_loop_so_often_and_then_a_human_is_asked(world: World) -> None:
+    judge = PHASE.format("judge") + 'output = "o.md"\nmay_loop = 2\n'
+    define(projects(world), "w", "W", PHASE.format("work") + judge)
+    again = {"state": "paused", "phase": "judge", "loop": True, "note": "not good yet"}
+    worked: Entry = {"write": {"n.md": "{n}\n"}, "state": {"state": "paused", "phase": "work"}}
+    judged: Entry = {"write": {"o.md": "{n}\n"}, "state": again}
+    world.script(worked, judged, worked, judged, worked, judged, worked, judged)
+    ran = world.run("--workflow", "w", "--trust")
+    assert ran.returncode == 3
+    assert world.sessions() == 6
+    assert "> judge found that this workflow has to be gone through again: not good yet" in world.prompt(3)
+    assert '"loop": true' in world.prompt(2)
+    assert "The agent wants to start this workflow again, after 2 of 2 times." in ran.stdout
+    assert "redo task --loop" in ran.stdout
+
+
+def test_every_field_is_in_the_reference() -> None:
+    text = (ROOT / "docs" / "workflows.md").read_text()
+    for field in (*fields(Phase), *fields(Workflow)):
+        assert f"`{field.name}`" in text or field.name == "key"

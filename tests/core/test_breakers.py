@@ -12,7 +12,7 @@ from marathon.core.breakers import circles, remember, returns, signature
 from marathon.core.budgets import Breakers, Limits, parse_breakers
 from marathon.core.criteria import Criterion
 from marathon.core.records import Answer, Checked, CheckResult, CriteriaFound, Gate, Record
-from marathon.core.steps import RunSession
+from marathon.core.steps import RunSession, Wait
 from tests.core.making import begun, decide, fold, left, started, thorough
 
 SAME = [
@@ -194,6 +194,16 @@ def test_the_same_crash_again_and_again_between_good_sessions_is_stuck() -> None
     step = decide(records)
     assert isinstance(step, Gate)
     assert (step.reason, "sessions 1, 3, 5" in step.message) == ("stuck", True)
+
+
+def test_a_limit_that_resets_is_no_circle() -> None:
+    limited = left(None, ending="refused", cause="You've hit your 5-hour limit", retry_after=600)
+    records: list[Record] = [begun("implement")]
+    for number, ended in enumerate([limited, left("running/implement")] * 5 + [limited], start=1):
+        records += [started("implement", number), ended]
+    step = decide(records)
+    assert isinstance(step, Wait)
+    assert (step.kind, step.seconds) == ("retry", 600)
 
 
 def reviews(rounds: int) -> list[Record]:

@@ -13,16 +13,22 @@ from marathon.core.budgets import Usage
 from marathon.core.events import (
     LONGEST_TEXT,
     CheckEnded,
+    CompactionBegan,
+    CompactionEnded,
     GateAnswered,
     GateOpened,
     Logged,
     Notice,
     Output,
+    RetryBegan,
+    RetryEnded,
+    RunnerEnded,
     SessionBegan,
     SessionEnded,
     Text,
     ToolCalled,
     ToolEnded,
+    ToolUpdated,
     Used,
     WaitBegan,
     WaitEnded,
@@ -32,10 +38,15 @@ from marathon.core.events import (
 
 USAGE = Usage(input=800, output=40, cacheRead=200, cost=0.5, turns=1, toolCalls=2, model="m")
 EVENTS: list[Logged] = [
-    SessionBegan(1, 3, "plan", "pi", emoji="📝"),
+    SessionBegan(1, 3, "plan", "pi", emoji="📝", task="my-task", max_iterations=100, max_cost=10.0, spent=0.5),
     Text("I look.\n", thinking=True),
     ToolCalled("c1", "bash", {"command": "ls", "deep": [{"a": None}]}),
-    ToolEnded("c1", "bash", "out", failed=True, seconds=1.5),
+    ToolUpdated("c1", "o"),
+    ToolEnded("c1", "bash", "out", failed=True, seconds=1.5, diff="+1 a"),
+    CompactionBegan("threshold"),
+    CompactionEnded(1988, 1597, 2.5, "too long"),
+    RetryBegan(1, 3, 2.0, "500: x"),
+    RetryEnded(3, "500: x"),
     Output("err", "half a l", complete=False),
     Used(USAGE),
     Notice("A sentence.", "warning"),
@@ -45,6 +56,7 @@ EVENTS: list[Logged] = [
     GateOpened("review", "plan", "Look at it."),
     GateAnswered("continue", "terminal", "plan"),
     SessionEnded(3, "plan", "crashed", "exit code 1", 65.0, USAGE, "7/9 steps"),
+    RunnerEnded(7, "The task is gone."),
 ]
 
 

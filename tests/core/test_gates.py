@@ -35,27 +35,28 @@ def keys(offered: tuple[Offer, ...]) -> str:
 
 
 KEYS: dict[Reason, str] = {
-    "review": "enter f r 1 o c q",
-    "rounds": "enter f r 1 o c q",
-    "output": "enter f r 1 o c q",
-    "skipped": "enter f r 1 2 3 o c q",
-    "back": "enter f r 1 2 3 o c q",
-    "paused": "enter f r 1 2 3 o c q",
-    "question": "enter o c q",
-    "failed": "enter f r 1 o c q",
-    "blocked": "enter f r 1 o c q",
-    "left": "enter f r 1 o c q",
-    "stuck": "enter f r 1 o c q",
-    "invalid": "enter f r 1 o c q",
-    "limit": "enter f r 1 o c q",
-    "workflow": "1 2 3 o c q",
-    "definition": "enter o c q",
-    "redefined": "enter r o c q",
-    "checks": "enter r o c q",
-    "missing": "enter f r 1 o c q",
-    "session": "enter f r 1 o c q",
-    "baseline": "enter o c q",
-    "clarify": "enter f r 1 o c q",
+    "review": "enter f r 1 m x q",
+    "rounds": "enter f r 1 m x q",
+    "output": "enter f r 1 m x q",
+    "skipped": "enter f r 1 2 3 m x q",
+    "back": "enter f r 1 2 3 m x q",
+    "paused": "enter f r 1 2 3 m x q",
+    "question": "enter m x q",
+    "failed": "enter f r 1 m x q",
+    "blocked": "enter f r 1 m x q",
+    "left": "enter f r 1 m x q",
+    "stuck": "enter f r 1 m x q",
+    "invalid": "enter f r 1 m x q",
+    "limit": "enter f r 1 m x q",
+    "workflow": "1 2 3 m x q",
+    "definition": "enter m x q",
+    "redefined": "enter r m x q",
+    "checks": "enter r m x q",
+    "missing": "enter f r 1 m x q",
+    "session": "enter f r 1 m x q",
+    "writes": "enter f r 1 m x q",
+    "baseline": "enter m x q",
+    "clarify": "enter f r 1 m x q",
 }
 
 
@@ -70,8 +71,8 @@ def test_what_each_reason_offers(reason: Reason) -> None:
 
 
 def test_going_back_is_offered_for_every_earlier_phase_and_no_later_one() -> None:
-    assert keys(found(at="research")) == "enter f r o c q"
-    assert keys(found(at="implement")) == "enter f r 1 2 o c q"
+    assert keys(found(at="research")) == "enter f r m x q"
+    assert keys(found(at="implement")) == "enter f r 1 2 m x q"
     assert [offer.label for offer in found(at="implement") if offer.key.isdigit()] == [
         "Go back to research, saying why",
         "Go back to plan, saying why",
@@ -86,7 +87,7 @@ def test_a_loop_is_offered_where_the_workflow_allows_it_but_not_beside_a_questio
 
 def test_no_more_phases_are_offered_than_there_are_digits() -> None:
     many = tuple(f"phase-{number}" for number in range(1, 13))
-    assert keys(found("workflow", phases=many)) == "1 2 3 4 5 6 7 8 9 o c q"
+    assert keys(found("workflow", phases=many)) == "1 2 3 4 5 6 7 8 9 m x q"
 
 
 def test_the_keys_of_the_contract_are_worded_as_promised() -> None:
@@ -125,7 +126,7 @@ def test_at_a_proposal_to_go_back_enter_goes_back_and_nothing_goes_forward_by_a_
 @pytest.mark.parametrize("reason", ["stuck", "blocked"])
 def test_accepting_is_offered_where_criteria_are_unmet_and_names_them(reason: Reason) -> None:
     names = ["tests", "lint\x1b[2J", "docs", "fast"]
-    assert keys(found(reason, about=names)) == "enter f r 1 a o c q"
+    assert keys(found(reason, about=names)) == "enter f r 1 a m x q"
     accept = next(offer for offer in found(reason, about=names) if offer.key == "a")
     assert "tests, lint, docs, …" in accept.label
     assert accept.command(TASK) == f'pi-marathon accept {TASK} -m "why"'
@@ -141,6 +142,11 @@ def test_auto_approve_goes_back_twice_in_a_run_and_accepts_nothing() -> None:
     ]
     for reason in ("stuck", "blocked", "missing"):
         assert auto_answer(Gate(reason=reason, phase="plan", onward="next", about=["tests"]), 0) is None
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_auto_approve_passes_no_gate_with_a_comment_that_must_be_answered(reason: Reason) -> None:
+    assert auto_answer(Gate(reason=reason, phase="plan", onward="next", unanswered=["c1"]), 0) is None
 
 
 @pytest.mark.parametrize(
@@ -160,7 +166,7 @@ def test_feedback_says_what_follows_and_stands_beside_feedback_with_a_redo(more:
 
 def test_what_is_hard_to_take_back_is_asked_twice() -> None:
     heavy = [offer.key for offer in found("skipped", can_loop=True) if offer.heavy]
-    assert heavy == ["1", "2", "3", "l", "c"]
+    assert heavy == ["1", "2", "3", "l", "x"]
 
 
 # Which answers are taken
@@ -246,7 +252,7 @@ def test_a_command_can_be_pasted_whatever_the_task_is_called() -> None:
 @pytest.mark.parametrize("reason", REASONS)
 def test_only_a_yes_lets_a_sessions_end_be_judged_again(reason: Reason) -> None:
     about_workflow = reason in ("definition", "redefined")
-    again = about_workflow or reason in ("limit", "checks", "missing", "session", "blocked")
+    again = about_workflow or reason in ("limit", "checks", "missing", "session", "blocked", "writes")
     records = [*after("implement", left("running/implement")), gate(reason, "implement", onward="again")]
     assert (fold([*records, verdict()]).ended is not None) is again
     assert (fold([*records, verdict()]).answered is None) is again

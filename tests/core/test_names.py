@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from marathon.core.names import completions, is_whole_name, meant
+from marathon.core.names import called, completions, is_whole_name, meant
 
 API, API_V2, CSV, OLD_CSV = (
     "20260202-143000-api",
@@ -52,3 +52,8 @@ def test_a_part_is_not_a_whole_name() -> None:
     assert is_whole_name("api", NAMES)
     assert is_whole_name(API, NAMES)
     assert not is_whole_name("ap", NAMES)
+
+
+def test_a_sentence_names_a_task_without_its_time_and_a_loop_by_its_lane() -> None:
+    assert called(("docs", "tasks", API)) == "api"
+    assert called((".multiloop", "lanes", "perf", "faster", "task")) == "perf/faster"

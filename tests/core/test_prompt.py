@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marathon.agents.table import AGENTS
+from marathon.core.comments import Comment, Standing
 from marathon.core.courses.workflow import DONE, Phase, Workflow, advance, current, enter, places
 from marathon.core.human_note import TITLE, HumanNote, Reply
 from marathon.core.prompt import Briefing, build_prompt
@@ -45,6 +46,7 @@ SOMETIMES: dict[str, dict[str, Any]] = {
     "## Fix first": {"guidance": ["Write it."]},
     "## Why the last session stopped": {"stopped_by": Gate(reason="paused", phase="implement", note="no such service")},
     "## New from the human": {"human_text": "check auth", "human_exists": True},
+    "## Comments to answer": {"comments": [Standing(Comment("c1", "why?", "must", "plan.md", 3, 4), (5, 6))]},
     "## Steering": {"steer": ["use sqlite"]},
     "## Your question, answered": {"reply": Reply("Which DB?", "postgres")},
 }
@@ -84,6 +86,16 @@ def test_what_the_human_wrote_is_quoted_once_and_in_order() -> None:
     assert "> check auth\n>\n> and limits\n" in prompt
     assert "> first\n>\n> second\n> line\n" in prompt
     assert prompt.count("check auth") == 1
+
+
+def test_each_comment_without_an_answer_is_named_with_its_place() -> None:
+    gone = Standing(Comment("c2", "a\nb", file="plan.md", first=9, last=9), None)
+    prompt = build_prompt(briefing(PLAN, comments=[*SOMETIMES["## Comments to answer"]["comments"], gone]))
+    assert "> c1 (must be answered, plan.md lines 5-6): why?" in prompt
+    assert "> c2 (a note, plan.md line 9 (that text is gone)): a b" in prompt
+    assert "`## Answers` of plan.md" in prompt
+    without_output = replace(IMPLEMENT, output=None)
+    assert "## Answers" not in build_prompt(briefing(without_output, comments=[gone]))
 
 
 def test_question_and_answer_are_both_given() -> None:
@@ -197,6 +209,7 @@ ENDS = st.sampled_from(["\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x1d", "\x1
 WAYS: dict[str, Callable[[str], dict[str, Any]]] = {
     "feedback": lambda text: {"human_text": f"x\n{text}"},
     "feedback alone": lambda text: {"human_text": f"{text}\nx"},
+    "a comment": lambda text: {"comments": [Standing(Comment("c1", f"x{text}"), None)]},
     "steering": lambda text: {"steer": [text, f"{text}x", "x"]},
     "an answer": lambda text: {"reply": Reply("Which?", f"x{text}")},
     "the agent's own question": lambda text: {"reply": Reply(f"x{text}", "yes")},

@@ -170,7 +170,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a phase id in capitals": ({"phases": [{**PHASE, "id": "A"}]}, "phases.0.id: "),
     "a gate that is no truth value": ({"phases": [{**PHASE, "gate": "yes"}]}, "phases.0.gate: "),
     "an unknown setting": ({"colour": "red"}, "colour: "),
-    "an unknown setting of a phase": ({"phases": [{**PHASE, "agent": "pi"}]}, "phases.0.agent: "),
+    "an unknown setting of a phase": ({"phases": [{**PHASE, "colour": "pi"}]}, "phases.0.colour: "),
     "a reference outside": ({"phases": [PHASE, {"workflow": "../other"}]}, "phases.1.workflow: "),
     "a reference that is a phase too": ({"phases": [{**PHASE, "workflow": "other"}]}, "phases.0.id: "),
     "an escape sequence in a name": ({"name": "\x1b[31mred"}, "name: "),
@@ -239,7 +239,7 @@ def test_refused_definitions_on_disk_leave_the_others_usable(tmp_path: Path) -> 
     write_workflow(folder, "broken", "name = ")
     write_workflow(folder, "follower", 'name = "F"\n[[phases]]\nworkflow = "outside"\n')
     found = load_workflows(tmp_path)
-    assert set(found.workflows) == {"good", "rpi"}
+    assert set(found.workflows) == {"good", "loop", "rpi"}
     assert places(found.workflows, "good")[0][1].brief == "The brief."
     assert set(found.refused) == {"outside", "linked", "absent", "twice", "broken", "follower"}
     assert "outside of the workflow's folder" in found.refused["outside"]
@@ -261,8 +261,9 @@ def test_the_project_wins_over_the_user_and_the_user_over_the_built_in(tmp_path:
     assert load_workflows(project).workflows["rpi"].name == "The user's"
     write_workflow(project / ".marathon" / "workflows", "rpi", toml("The project's"))
     found = load_workflows(project)
-    assert {key: one.name for key, one in found.workflows.items()} == {"rpi": "The project's", "mine": "The user's"}
-    assert found.sources == {"rpi": "project", "mine": "user"}
+    names = {key: one.name for key, one in found.workflows.items()}
+    assert names == {"loop": "Loop", "rpi": "The project's", "mine": "The user's"}
+    assert found.sources == {"loop": "built-in", "rpi": "project", "mine": "user"}
 
 
 @pytest.mark.usefixtures("home")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.support.world import World, as_human
 
-SIZE = 256 * 1024
+SIZE = 512 * 1024
 
 
 @dataclass
@@ -75,5 +75,5 @@ def small_disk(folder: Path) -> Iterator[SmallDisk]:
 
 
 def _mount(folder: Path) -> bool:
-    argv = ["mount", "-t", "tmpfs", "-o", f"size={SIZE},nr_inodes=200", "tmpfs", str(folder)]
+    argv = ["mount", "-t", "tmpfs", "-o", f"size={SIZE},nr_inodes=300", "tmpfs", str(folder)]
     return subprocess.run(argv, capture_output=True, check=False).returncode == 0

@@ -22,8 +22,8 @@ HOSTILE = (
 LETTERS = "abcdefghij"
 # What we ourselves may send: colours, cursor and line control of the live line and of questionary, the notification.
 OURS = re.compile(
-    rb"\x1b\[[0-9;]*[mKJHABCDGn]|\x1b\[\?(?:25|1|7|12|2004|2026)[hl]|\x1b\]9;pi-marathon: [a-z ]+\x1b\\"
-    rb"|\x1b\]777;notify;pi-marathon;pi-marathon: [a-z ]+\x1b\\|\x1b\[\?[0-9]+;?[0-9]*\$?[a-z]|\x1b[=>]|\x07"
+    rb"\x1b\[[0-9;]*[mKJHABCDGn]|\x1b\[\?(?:25|1|7|12|2004|2026)[hl]|\x1b\]9;[^\x00-\x1f\x7f]+\x1b\\"
+    rb"|\x1b\]777;notify;pi-marathon;[^\x00-\x1f\x7f]+\x1b\\|\x1b\]99;;[^\x00-\x1f\x7f]+\x1b\\|\x1b\[\?[0-9]+;?[0-9]*\$?[a-z]|\x1b[=>]|\x07"
 )
 FORBIDDEN = (b"\x1b]0;", b"\x1b]52", b"\x1bP", b"\x1b_", b"\x1bc", b"\x1b[2J", b"\x1b[5n", b"\x1b[?1049h")
 C1_OR_BIDI = re.compile("[\x80-\x9f\u202a-\u202e]")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from marathon.git.finalize import Branch, make, name_taken, plan, read_kept
-from marathon.git.lanes import GitFailed, git
+from marathon.git.worktree import GitFailed, git
 from tests.process.driver import Pty
 from tests.support.world import World
 

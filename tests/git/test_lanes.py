@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from marathon.errors import WrongUsage
-from marathon.git.lanes import GitFailed, LaneTree, add_worktree, diff_of, git, in_place
+from marathon.git.lanes import LaneTree, Snapshot, diff_of, in_place, lane_tree
+from marathon.git.worktree import GitFailed, git
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +52,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def lane(project: Path) -> LaneTree:
-    return add_worktree(project, project / ".multiloop" / "worktrees" / "perf" / "r1", "multiloop/perf/r1")
+    return lane_tree(project, project / ".multiloop" / "worktrees" / "perf" / "r1", "multiloop/perf/r1")
 
 
 _GROWING = (".multiloop", ".git/objects", ".git/worktrees", ".git/logs", ".git/refs")
@@ -85,6 +86,7 @@ LEFT_BEHIND = {
     "a hidden file": "printf '*.log\\nsecret\\n' > .gitignore; printf x > secret",
     "a clone": "git init -q inner; cd inner; printf x > f; git add f; git commit -qm inner",
     "a lock": 'touch "$(git rev-parse --git-path index.lock)"',
+    "a file that git passes over": "git update-index --skip-worktree code.py; printf worse > code.py",
     "a mode": "chmod +x code.py",
     "a link": "rm code.py; ln -s /etc/passwd code.py",
     "a hook": """d=$(git rev-parse --git-common-dir)/hooks; mkdir -p "$d"
@@ -94,12 +96,16 @@ LEFT_BEHIND = {
 }
 
 
+def _now(lane: LaneTree) -> Snapshot:
+    return Snapshot(git(lane.folder, "rev-parse", "HEAD"), lane.tree())
+
+
 @pytest.mark.parametrize("script", LEFT_BEHIND.values(), ids=LEFT_BEHIND)
 def test_a_revert_restores_the_tree_of_before(lane: LaneTree, script: str) -> None:
-    before = lane.snapshot()
+    before = _now(lane)
     _sh(lane.folder, script)
     lane.restore(before)
-    assert lane.snapshot() == before
+    assert _now(lane) == before
     assert git(lane.folder, "symbolic-ref", "HEAD") == "refs/heads/multiloop/perf/r1"
     assert git(lane.folder, "status", "--porcelain") == ""
     assert (lane.folder / "code.py").read_text() == "slow\n"
@@ -107,13 +113,13 @@ def test_a_revert_restores_the_tree_of_before(lane: LaneTree, script: str) -> No
 
 @pytest.mark.parametrize("script", ["printf 'fast\\n' > code.py; printf x > new", LEFT_BEHIND["commits"]])
 def test_a_keep_is_one_commit_of_the_measured_tree(lane: LaneTree, script: str) -> None:
-    before = lane.snapshot()
+    before = _now(lane)
     _sh(lane.folder, script)
     measured = lane.tree()
     kept = lane.commit(before, measured, "Keep iteration 1\n\nmetric 80 against 100\n")
     (lane.folder / "left by verify").write_text("x")
     lane.restore(kept)
-    assert lane.snapshot() == kept == lane.at(kept.commit)
+    assert _now(lane) == kept == lane.at(kept.commit)
     assert kept.tree == measured
     assert git(lane.folder, "rev-parse", f"{kept.commit}^") == before.commit
     assert git(lane.folder, "log", "-1", "--format=%B").startswith("Keep iteration 1\n\nmetric 80")
@@ -122,7 +128,7 @@ def test_a_keep_is_one_commit_of_the_measured_tree(lane: LaneTree, script: str) 
 
 
 def test_trees_are_laid_out_in_turn_and_the_branch_stays(lane: LaneTree) -> None:
-    before = lane.snapshot()
+    before = _now(lane)
     _sh(lane.folder, "printf 'fast\\n' > code.py; printf n > new; rm -r sub; git add code.py")
     candidate = lane.tree()
     for _ in range(2):
@@ -138,9 +144,9 @@ def test_trees_are_laid_out_in_turn_and_the_branch_stays(lane: LaneTree) -> None
 
 def test_the_user_s_tree_index_and_branch_stay_as_they_are_byte_for_byte(project: Path) -> None:
     before, index = _bytes_of(project), git(project, "status", "--porcelain", "--ignored")
-    lane = add_worktree(project, project.parent / "elsewhere", "multiloop/perf/r1")
+    lane = lane_tree(project, project.parent / "elsewhere", "multiloop/perf/r1")
     for _ in range(2):
-        start = lane.snapshot()
+        start = _now(lane)
         _sh(lane.folder, LEFT_BEHIND["another branch"].replace("elsewhere", f"b{os.urandom(3).hex()}"))
         lane.restore(start)
     _sh(lane.folder, "printf fast > code.py")
@@ -157,7 +163,7 @@ def test_in_place_needs_a_clean_tree(project: Path) -> None:
         in_place(project)
     _sh(project, "git add -A; git commit -qm all")
     here = in_place(project)
-    before = here.snapshot()
+    before = _now(here)
     _sh(project, "printf worse > code.py; printf x > untracked")
     here.restore(before)
     assert (project / "run.log").read_text() == "mine, ignored\n", "what git ignores is left alone"
@@ -165,15 +171,6 @@ def test_in_place_needs_a_clean_tree(project: Path) -> None:
     _sh(project, "git checkout -q --detach")
     with pytest.raises(WrongUsage, match="no branch"):
         in_place(project)
-
-
-def test_ignored_output_goes_only_when_it_is_asked_for(lane: LaneTree) -> None:
-    before = lane.snapshot()
-    (lane.folder / "build.log").write_text("made by the candidate")
-    lane.restore(before)
-    assert (lane.folder / "build.log").exists()
-    lane.restore(before, ignored_too=True)
-    assert not (lane.folder / "build.log").exists()
 
 
 @pytest.mark.parametrize(
@@ -190,18 +187,16 @@ def test_a_project_that_cannot_have_a_worktree_is_told_why(
     folder.mkdir()
     make(folder)
     with pytest.raises((WrongUsage, GitFailed), match=said):
-        add_worktree(folder, tmp_path / "lane", "multiloop/x/y")
+        lane_tree(folder, tmp_path / "lane", "multiloop/x/y")
 
 
-def test_the_diff_of_an_iteration_is_between_trees(lane: LaneTree) -> None:
-    before = lane.snapshot()
+def test_the_diff_of_a_kept_iteration(lane: LaneTree) -> None:
+    before = _now(lane)
     _sh(lane.folder, "printf 'fast\\n' > code.py; printf 'n\\n' > new.py")
-    shown = lane.changes(before, lane.tree())
+    shown = diff_of(lane.folder, lane.commit(before, lane.tree(), "kept").commit)
     assert "-slow" in shown
     assert "+fast" in shown
     assert "new.py" in shown
-    kept = lane.commit(before, lane.tree(), "kept")
-    assert diff_of(lane.folder, kept.commit) == shown
     assert "failed" in diff_of(lane.folder, "0" * 40)
 
 
@@ -210,7 +205,7 @@ def test_ctrl_c_does_not_reach_git(project: Path, tmp_path: Path) -> None:
     begun = tmp_path / "begun"
     alias = f"!touch {begun}; sleep 0.5; echo whole"
     code = (
-        "import signal, sys; from pathlib import Path; from marathon.git.lanes import git\n"
+        "import signal, sys; from pathlib import Path; from marathon.git.worktree import git\n"
         "signal.signal(signal.SIGINT, lambda *_: None)\n"
         f"print(git(Path({str(project)!r}), '-c', {f'alias.slow={alias}'!r}, 'slow'))"
     )

@@ -109,6 +109,15 @@ def test_a_git_that_was_killed_leaves_no_lock_behind(project: Path) -> None:
     assert "+after" in snapshots(project).changes()
 
 
+def test_the_summary_counts_the_code_and_not_the_tasks_own_files(project: Path) -> None:
+    snapshots(project).take()
+    assert not snapshots(project).summary(9.9)
+    (project / "task" / "plan.md").write_text("a plan\n")
+    assert not snapshots(project).summary(9.9)
+    (project / "code.py").write_text("after\nmore\n")
+    assert snapshots(project).summary(9.9) == "1 file +2 −1"
+
+
 @pytest.mark.parametrize("what", ["no repository", "no snapshot"])
 def test_what_is_not_known_is_said(project: Path, tmp_path: Path, what: str) -> None:
     if what == "no repository":

@@ -48,8 +48,8 @@ def test_a_project_that_replaces_the_built_in_workflow_is_shown_and_agreed_to_on
     ran = world.run("--auto-approve")
     assert (ran.returncode, world.sessions()) == (3, 0)
     assert "This project replaces the workflow rpi:" in ran.stdout
-    assert "-  1. research: writes research.md, you review it" in ran.stdout
-    assert "+  1. research: writes research.md, no review" in ran.stdout
+    assert "-  1. research: writes research.md, may write the task, you review it" in ran.stdout
+    assert "+  1. research: writes research.md, may write the task, no review" in ran.stdout
     assert "has no reviews. The usual one has 2 reviews (research, plan)." in ran.stdout
     assert "your yes to this project's workflow" in world.cli("status", "task").stdout
     assert "Agreed to exactly this workflow." in world.cli("approve", "task").stdout

@@ -16,7 +16,13 @@ def copy_checkout(target: Path) -> Path:
     """What a fresh clone holds, as far as starting it goes."""
     for folder in SHIPPED:
         shutil.copytree(ROOT / folder, target / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    for file in ("pyproject.toml", "requirements.txt", "requirements-dev.txt"):
+    for file in (
+        "pyproject.toml",
+        "requirements.txt",
+        "requirements-web.txt",
+        "requirements-mcp.txt",
+        "requirements-dev.txt",
+    ):
         shutil.copy(ROOT / file, target)
     return target
 

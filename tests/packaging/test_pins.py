@@ -9,7 +9,7 @@ import pytest
 import marathon
 from tests.packaging.checkouts import ROOT
 
-PINS = ("requirements.txt", "requirements-dev.txt")
+PINS = ("requirements.txt", "requirements-web.txt", "requirements-mcp.txt", "requirements-dev.txt")
 
 
 def pins(file: str) -> list[str]:
@@ -50,6 +50,17 @@ def test_what_the_project_needs_is_pinned() -> None:
     chosen = {"click", "questionary", "pydantic", "tenacity"}
     assert needed == chosen | {"rich", "psutil", "platformdirs", "markdown-it-py", "prompt-toolkit"}
     assert needed <= {normal(pin) for pin in pins("requirements.txt")}
+
+
+def test_what_the_page_needs_is_an_extra_and_pinned() -> None:
+    needed = {normal(requirement) for requirement in project()["project"]["optional-dependencies"]["web"]}
+    assert needed == {"starlette", "uvicorn"}
+    assert needed <= {normal(pin) for pin in pins("requirements-web.txt")}
+
+
+def test_what_the_mcp_server_needs_is_an_extra_and_pinned() -> None:
+    assert project()["project"]["optional-dependencies"]["mcp"] == ["mcp>=2"]
+    assert "mcp" in {normal(pin) for pin in pins("requirements-mcp.txt")}
 
 
 def test_what_the_checks_need_is_pinned() -> None:

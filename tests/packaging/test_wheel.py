@@ -13,8 +13,6 @@ import pytest
 import marathon
 from tests.packaging.checkouts import ROOT, make_borrowing_venv, start
 
-pytestmark = pytest.mark.xdist_group("wheel")
-
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:

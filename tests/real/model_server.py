@@ -122,6 +122,8 @@ class ModelServer:
     `script` may be changed while it serves; a script that fails is answered as an error and raised on leaving.
     """
 
+    reads: type[Request] = Request
+
     def __init__(self, script: Script) -> None:
         self.script = script
         self.requests: list[Request] = []
@@ -137,7 +139,7 @@ class ModelServer:
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                server._answer(self, server._take(Request(body)))
+                server._answer(self, server._take(server.reads(body)))
 
             def handle(self) -> None:
                 # A pi that was aborted or killed hangs up in the middle.
@@ -174,14 +176,18 @@ class ModelServer:
         handler.send_header("Content-Type", "text/event-stream")
         handler.send_header("Transfer-Encoding", "chunked")
         handler.end_headers()
-        chunks = list(_chunks(turn))
-        for position, chunk in enumerate(chunks):
-            if position == len(chunks) // 2 and not self._midway(turn):
+        frames = self.frames(turn)
+        for position, frame in enumerate(frames):
+            if position == len(frames) // 2 and not self._midway(turn):
                 handler.close_connection = True
                 return
-            _send_chunk(handler, f"data: {json.dumps(chunk)}\n\n".encode())
-        _send_chunk(handler, b"" if turn.fault == "no_finish" else b"data: [DONE]\n\n")
+            _send_chunk(handler, frame)
         _send_chunk(handler, b"")
+
+    def frames(self, turn: Turn) -> list[bytes]:
+        """The answer as the provider's API streams it."""
+        data = [json.dumps(chunk) for chunk in _chunks(turn)] + ([] if turn.fault == "no_finish" else ["[DONE]"])
+        return [f"data: {each}\n\n".encode() for each in data]
 
     def _take(self, request: Request) -> Turn:
         with self._lock:

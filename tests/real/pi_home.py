@@ -64,8 +64,9 @@ class PiHome:
         }
 
     def argv(self, *args: str) -> list[str]:
-        """pi with our extension."""
-        return [*self.install.command, "-e", str(EXTENSION), *args]
+        """pi with our extensions, but not with those of measured loops."""
+        inside = str(EXTENSION.with_name("inside.ts"))
+        return [*self.install.command, "-e", str(EXTENSION), "-e", inside, *args]
 
     def session_name(self, id: str) -> str:
         """What `pi -r` calls a session."""

@@ -55,6 +55,7 @@ def test_the_mark_in_what_it_reads_and_runs_proposes_nothing(real: RealWorld, mo
     try:
         terminal.resize(40, 120)
         terminal.expect(b"(--max-iterations) is reached")
+        terminal.expect(b"Quit marathon")
         terminal.send(b"q")
         assert terminal.wait() == 3
     finally:

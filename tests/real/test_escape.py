@@ -14,7 +14,7 @@ def test_escape_while_pi_waits_to_try_again_is_a_gate_and_no_failure(real: RealW
     real.plays([server_error()])
     terminal = real.stream()
     try:
-        terminal.expect(b"pi tries again (1/2) in 60s")
+        terminal.expect(b"Trying again (1/2) in 1m 00s")
         terminal.send(b"\x1b")
         terminal.expect(b"was closed before the research phase was over")
         terminal.expect(b"[q]      Quit marathon")

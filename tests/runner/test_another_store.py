@@ -28,6 +28,9 @@ class Held:
     fd: int = field(default_factory=lambda: os.open(os.devnull, os.O_RDONLY))
     previous_runner: str = ""
 
+    def sign(self) -> None:
+        """Others cannot see it."""
+
     def release(self) -> None:
         os.close(self.fd)
 
@@ -37,7 +40,7 @@ class MemoryStore:
     records: list[Record] = field(default_factory=list)
     waiting: dict[str, Message] = field(default_factory=dict)
 
-    def lease(self, shown: Path, runner: str, resume: str, project: Path) -> Lease:
+    def lease(self, shown: Path, runner: str, resume: str, project: Path, boot: str = "") -> Lease:
         return Held()
 
     def replay(self) -> list[Record]:

@@ -180,10 +180,12 @@ EVENTFUL = {
 }
 
 
-@pytest.mark.parametrize("first", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("first", "step"), [(1, 9), *(pytest.param(first, 3, marks=pytest.mark.slow) for first in (1, 2, 3))]
+)
 @pytest.mark.parametrize("course", EVENTFUL.values(), ids=EVENTFUL)
-def test_killed_at_any_change_of_an_eventful_run(course: Course, first: int) -> None:
-    for dies in itertools.count(first, 3):
+def test_killed_at_any_change_of_an_eventful_run(course: Course, first: int, step: int) -> None:
+    for dies in itertools.count(first, step):
         machine = AnyAgentAnyHuman()
         machine.a_task("flat", None, set())
         try:

@@ -13,17 +13,17 @@ from tests.support.listing import listing
 from tests.support.world import World, research
 
 KEYS_SHOWN = b"[q]      Quit marathon"
-ASKED = b"Press c again"
+ASKED = b"Press x again"
 
 
-def test_c_twice_cancels_and_a_restart_begins_a_new_run(world: World, on_terminal: Callable[..., Pty]) -> None:
+def test_x_twice_cancels_and_a_restart_begins_a_new_run(world: World, on_terminal: Callable[..., Pty]) -> None:
     world.script(research())
     terminal = on_terminal()
     terminal.expect(KEYS_SHOWN)
-    terminal.send(b"c")
+    terminal.send(b"x")
     terminal.expect(ASKED)
     assert not world.records("cancelled")
-    terminal.send(b"c")
+    terminal.send(b"x")
     terminal.expect(b"This run was cancelled")
     assert terminal.wait() == 3
     assert world.read("research.md") == "findings 1\n"
@@ -38,18 +38,18 @@ def test_c_twice_cancels_and_a_restart_begins_a_new_run(world: World, on_termina
 
 @pytest.mark.parametrize(
     "other",
-    [b"x", b"v", b"\r", b"q", b"\x1b[A"],
+    [b"z", b"v", b"\r", b"q", b"\x1b[A"],
     ids=["no key", "a key of the gate", "Enter", "q", "an arrow"],
 )
 def test_any_other_key_forgets_a_cancel(world: World, on_terminal: Callable[..., Pty], other: bytes) -> None:
     world.script(research())
     terminal = on_terminal(PAGER="cat")
     terminal.expect(KEYS_SHOWN)
-    terminal.send(b"c")
+    terminal.send(b"x")
     terminal.expect(ASKED)
     terminal.send(other)
     terminal.expect(b"? shows the options")
-    terminal.send(b"c")
+    terminal.send(b"x")
     terminal.expect(ASKED)
     terminal.send(other)
     terminal.expect(b"? shows the options")

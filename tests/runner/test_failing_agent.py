@@ -83,3 +83,13 @@ def test_what_was_owed_to_a_crashed_session_is_given_to_the_next(world: World) -
     for number in (1, 2):
         assert "use tabs" in world.prompt(number)
         assert "mind the tests" in world.prompt(number)
+
+
+def test_a_program_that_is_gone_is_a_gate_at_once(world: World) -> None:
+    program = world.agent / "program"
+    program.write_text('#!/bin/sh\nrm "$0"\n')
+    program.chmod(0o755)
+    ended = world.cli("--task", "task", "--agent", "command", "--", str(program))
+    assert ended.returncode == 1, ended.stdout
+    assert [each["ending"] for each in world.records("session_ended")] == ["ended", "crashed"]
+    assert f"Could not start '{program}': No such file" in world.records("gate_opened")[-1]["message"]

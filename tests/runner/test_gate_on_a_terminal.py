@@ -138,7 +138,7 @@ def test_an_editor_that_is_not_there_is_a_sentence(world: World, on_terminal: Ca
 
 
 @pytest.mark.parametrize(
-    "typed", [b"xyz\r", b"x\r", b"hefq there\r", b"\x1b[200~f\rquick\r\x1b[201~\r", b"\x1b[200~q\x1b[201~\r"]
+    "typed", [b"xyz\r", b"z\r", b"hefq there\r", b"\x1b[200~f\rquick\r\x1b[201~\r", b"\x1b[200~q\x1b[201~\r"]
 )
 def test_text_meant_as_feedback_passes_no_gate(world: World, on_terminal: Callable[..., Pty], typed: bytes) -> None:
     world.script(research(), plan())
@@ -256,9 +256,9 @@ def test_after_ctrl_z_and_fg_the_gate_is_shown_again(world: World) -> None:
     with shell(**world.env()) as terminal:
         terminal.send(f"cd {world.project} && {shlex.join(world.argv(*world.task_args()))}\n".encode())
         terminal.expect(b"[q]      Quit marathon")
-        terminal.send(b"c")
-        terminal.expect(b"Press c again")
         terminal.send(b"x")
+        terminal.expect(b"Press x again")
+        terminal.send(b"z")
         terminal.expect(b"? shows the options")
         terminal.send(b"\x1a")
         terminal.expect(b"Stopped")

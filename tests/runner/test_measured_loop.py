@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -128,9 +129,11 @@ def test_a_target_that_the_baseline_meets_completes_without_a_session(loop: Loop
     loop.start("--target", "100")
     loop.run()
     assert (loop.actions(), loop.state()["status"], loop.sessions()) == (["baseline"], "completed", 0)
+    loop.forget_last_row(baseline=None)
     for refusal in (loop.refused("loop", "resume", "perf"), loop.refused(*loop.run_args())):
         assert "the target 100 is reached (100)" in refusal
         assert "pi-marathon loop resume perf/r1 --target X" in refusal
+    assert loop.state()["status"] == "completed"
     loop.steps("echo 90 > speed")
     loop.run("--target", "95")
     assert loop.actions() == ["baseline", "resumed", "keep"]
@@ -144,7 +147,9 @@ def test_a_cap_and_a_plateau_end_a_loop_until_they_are_raised(loop: LoopWorld) -
     loop.run("--max-iterations", "9")
     assert loop.actions() == ["baseline", "keep", "resumed", "revert", "revert"]
     assert loop.state()["status"] == "completed"
+    loop.forget_last_row(iteration=2)
     refusal = loop.refused(*loop.run_args())
+    assert (loop.state()["status"], loop.state()["iteration"]) == ("completed", 3)
     assert "the last 2 iterations brought no gain (--plateau 2)" in refusal
     assert "pi-marathon loop resume perf/r1 --plateau 4" in refusal
     assert loop.type("loop", "resume", "perf", "--plateau", "4").returncode == 0
@@ -222,6 +227,12 @@ def test_a_tree_without_a_baseline_is_a_gate_that_closes_once_it_is_fixed(loop: 
     loop.sh(f"echo 100 > speed; echo cat speed > bench.sh; {COMMIT} fixed")
     loop.run()
     assert loop.actions() == ["baseline", "keep"]
+
+
+def test_a_run_of_verify_has_as_long_as_was_said(loop: LoopWorld) -> None:
+    loop.start("--timeout", "1s", verify="sleep 600")
+    assert re.search(r"verify failed: it was ended after \d+s \(--timeout\)", loop.run(expected=1))
+    assert loop.state()["timeout"] == 1
 
 
 def test_in_place_needs_a_clean_tree(loop: LoopWorld) -> None:

@@ -67,17 +67,17 @@ def test_it_can_be_changed_at_any_start(world: World) -> None:
 def test_it_can_be_changed_at_any_gate(world: World, on_terminal: Callable[..., Pty]) -> None:
     world.script(*WHOLE)
     terminal = on_terminal()
-    assert b"[o]      Ask me after every session from now on" in terminal.expect(GATE)
-    terminal.send(b"o")
+    assert b"[m]      Ask me after every session from now on" in terminal.expect(GATE)
+    terminal.send(b"m")
     terminal.expect(b"From now on you are asked after every session.")
-    assert b"[o]" not in terminal.expect(b"? shows the options"), "the menu is not printed again"
+    assert b"[m]" not in terminal.expect(b"? shows the options"), "the menu is not printed again"
     terminal.send(b"?")
-    assert b"[o]      Ask me only at reviews from now on" in terminal.expect(GATE)
+    assert b"[m]      Ask me only at reviews from now on" in terminal.expect(GATE)
     for phase in (b"plan", b"implement"):
         terminal.send(b"\r")
         assert b"Phase: " + phase in terminal.expect(GATE)
     assert gates(world) == ["review", "review", "session"], "the first gate stayed the same one"
-    terminal.send(b"o")
+    terminal.send(b"m")
     terminal.expect(b"only at reviews")
     terminal.expect(b"? shows the options")
     terminal.send(b"\r")

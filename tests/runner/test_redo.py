@@ -22,11 +22,11 @@ def test_r_asks_why_and_does_the_phase_again_and_d_shows_what_changed(
     terminal = on_terminal(PAGER="cat")
     shown = terminal.expect(KEYS_SHOWN)
     assert b"[r]      Add feedback, then redo research" in shown
-    assert b"last round" not in shown
+    assert b"since round" not in shown
     terminal.send(b"r")
     terminal.expect(b"Why should research be done again?")
     terminal.send(b"too shallow\r")
-    assert b"Phase: research | Iteration: 2" in terminal.expect(b"[d]      Show what changed since the last round")
+    assert b"Phase: research | Iteration: 2" in terminal.expect(b"+1 \xe2\x88\x921 since round 1")
     terminal.expect(KEYS_SHOWN)
     assert "phase research, round 2" in world.prompt(2)
     assert world.prompt(2).count("too shallow") == 1

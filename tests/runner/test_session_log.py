@@ -21,8 +21,8 @@ def log_of(world: World, number: int) -> Path:
 
 
 def after_the_end(world: World, number: int) -> list[Logged]:
-    """What a session's log holds after its end, without notices."""
-    events = [event for event in follow(log_of(world, number)) if event.type != "notice"]
+    """What a session's log holds after its end, without notices and the ends of runners."""
+    events = [event for event in follow(log_of(world, number)) if event.type not in ("notice", "runner_ended")]
     (end,) = [place for place, event in enumerate(events) if isinstance(event, SessionEnded)]
     return events[end + 1 :]
 

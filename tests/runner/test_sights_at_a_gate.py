@@ -43,16 +43,17 @@ def test_v_waits_in_the_pager_and_q_there_quits_only_the_pager(world: World, on_
 def test_a_failure_shows_its_log_and_the_code_that_changed(world: World, on_terminal: Callable[..., Pty]) -> None:
     make_repository(world)
     world.script({**FAILS, "touch": "old.py"})
+    world.leave_state("running", "implement", 1)  # research may not change code
     terminal = on_terminal("--retries", "0", PAGER="cat")
     shown = terminal.expect(KEYS_SHOWN)
     assert b"[v]" not in shown, "there is no document yet"
-    terminal.send(b"g")
+    terminal.send(b"t")
     log = terminal.expect(HINT)
     assert b"Looking at it." in log
     assert b"It broke." in log
     assert b"\x1b[2J" not in log
     assert b"exit code 7" in log
-    terminal.send(b"d")
+    terminal.send(b"g")
     code = terminal.expect(HINT).decode()
     stat, _, diff = code.partition("diff --git")
     assert "code.py |" in stat
@@ -73,26 +74,26 @@ def test_in_implement_the_plan_and_the_work_are_shown_and_the_code_since_the_las
     terminal = on_terminal("--max-iterations", "9", "--oversight", "colleague", PAGER="cat")
     terminal.expect(b"Iteration: 3")
     shown = terminal.expect(KEYS_SHOWN)
-    for option in (b"[v]      View plan.md", b"[e]      Edit plan.md", b"[w]      View work.md", b"[d]"):
+    for option in (b"Look:    [v] plan.md", b"[e] Edit plan.md", b"[n] work.md", b"[g] code", b"[s] steps"):
         assert option in shown
     assert b"Review the output" not in shown
-    terminal.send(b"w")
+    terminal.send(b"n")
     assert b"chunk 3" in terminal.expect(HINT)
-    terminal.send(b"d")
+    terminal.send(b"g")
     assert b"one.py" in terminal.expect(HINT)
     terminal.send(b"\r")
     terminal.expect(KEYS_SHOWN)
-    terminal.send(b"d")
+    terminal.send(b"g")
     code = terminal.expect(HINT)
     assert b"two.py" in code
     assert b"one.py" not in code, "that was before the last gate"
 
 
-def test_without_a_repository_d_says_so(world: World, on_terminal: Callable[..., Pty]) -> None:
+def test_without_a_repository_g_says_so(world: World, on_terminal: Callable[..., Pty]) -> None:
     world.script(research())
     terminal = on_terminal(PAGER="cat")
     terminal.expect(KEYS_SHOWN)
-    terminal.send(b"d")
+    terminal.send(b"g")
     assert b"This project is not a git repository." in terminal.expect(HINT)
 
 

@@ -63,7 +63,7 @@ def test_stop_with_nothing_running_says_so(world: World) -> None:
     before = listing(world.task)
     refused = world.cli("stop", "task")
     assert refused.returncode == 2
-    assert "nothing to stop" in refused.stderr
+    assert "No marathon runs on task." in refused.stderr
     assert listing(world.task) == before
 
 

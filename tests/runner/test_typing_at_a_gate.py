@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from marathon.surfaces.typed import TYPING_GAP
+from marathon.process.keys import TYPING_GAP
 from tests.process.driver import Pty
 from tests.support.world import World, chunk, research
 
@@ -54,11 +54,11 @@ def test_a_typed_sentence_is_kept_and_offered_as_feedback(
         type_evenly(at_the_plan, f"{sentence}\r", pause)
         shown = at_the_plan.expect(OFFERED).decode()
         assert f'{sentence}". Send' in shown
-        assert "[r] redo plan" in at_the_plan.expect(b"plan\x1b").decode(), "the other way is as near"
+        assert "[r] redo plan" in at_the_plan.expect(b"[c] comment\x1b").decode(), "the other way is as near"
     assert not world.records("gate_answered")
     at_the_plan.send(b"f")
     at_the_plan.expect(b"Feedback:")
-    at_the_plan.expect(b"Esc: back")
+    at_the_plan.expect(b"Esc back")
     at_the_plan.send(b"\r")
     at_the_plan.expect(b"implement \xc2\xb7 iteration 3")
     assert world.read("human.md").endswith("\n".join(sentence for sentence, _ in sentences) + "\n")
@@ -90,8 +90,8 @@ def test_a_heavy_key_asks_once_more(world: World, at_the_plan: Pty) -> None:
 
 
 def test_a_key_with_enter_is_that_key_and_a_lone_other_key_is_said_to_be_none(world: World, at_the_plan: Pty) -> None:
-    at_the_plan.send(b"x")
-    at_the_plan.expect(b"x is not one of the options")
+    at_the_plan.send(b"z")
+    at_the_plan.expect(b"z is not one of the options")
     at_the_plan.send(b"q\r")
     at_the_plan.expect(b"The gate stays open")
     assert at_the_plan.wait() == 3

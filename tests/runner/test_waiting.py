@@ -96,7 +96,7 @@ def test_a_wait_can_be_stopped_and_is_still_there_afterwards(
         lambda: (world.task / ".marathon/journal.jsonl").exists() and world.records("wait_started"), "the wait begins"
     )
     assert world.cli("stop", "task").returncode == 0
-    assert "CI" in runner.communicate(timeout=30)[0]
+    runner.communicate(timeout=30)
     assert runner.returncode == 3
     assert "CI" in json.loads(world.cli("status", "task", "--json").stdout)["waits_for"]
     assert not world.records("wait_ended")

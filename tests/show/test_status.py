@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from marathon.cli.program import as_typed
-from marathon.cli.status_query import condition_of, gate_facts, waits_for
 from marathon.core.budgets import Usage
 from marathon.core.courses.where import Where
 from marathon.core.gates import offers
@@ -23,6 +21,8 @@ from marathon.core.records import (
     WaitStarted,
 )
 from marathon.core.steps import Now
+from marathon.runner.status_query import condition_of, gate_facts, waits_for
+from marathon.show.program import as_typed
 from marathon.show.status import Status, status_lines
 from tests.core.making import fold
 
@@ -88,8 +88,8 @@ def test_an_open_gate_is_told_with_the_offers_that_a_terminal_shows() -> None:
         ("r", "redo", "one"),
         ("1", "redo", "one"),
         ("2", "redo", "two"),
-        ("o", "oversight", None),
-        ("c", "cancel", None),
+        ("m", "oversight", None),
+        ("x", "cancel", None),
         ("q", "quit", None),
     ]
     assert facts["offers"][4]["command"] == as_typed('pi-marathon redo docs/tasks/one --phase two -m "why"')

@@ -25,10 +25,12 @@ from marathon.core.events import (
     usage_of,
 )
 from marathon.errors import DiskFailed
-from marathon.store.events import EventLog, follow, has_output, last_activity, read_events
+from marathon.store.events import EventLog, TaskLogs, follow, has_output, last_activity, read_events
+from tests.process.driver import until
 from tests.store.tools import full_after, mode_of
 
 OLD_LOGS = Path(__file__).parent / "old_logs"
+USAGE = Usage(input=800, output=40, cost=0.5, turns=1)
 ENDED = SessionEnded(1, "research", "ended", seconds=1.0)
 
 
@@ -109,6 +111,20 @@ def test_pieces_of_text_are_joined_until_time_passes_or_something_else_happens(p
     log(Text("the last words"))
     log.close()
     assert types(path)[-1] == "text"
+
+
+def test_text_is_soon_there_for_who_follows(path: Path, log: EventLog) -> None:
+    log(Text("I"))
+    log(Text(" look"))
+    log(Ticked())
+    assert types(path) == ["session_began"]
+
+    def written() -> bool:
+        log(Ticked())
+        return len(types(path)) > 1
+
+    until(written, "the text is in the log")
+    assert list(follow(path))[1:] == [Text("I look")]
 
 
 def test_endless_text_is_written_as_it_comes(path: Path, log: EventLog) -> None:
@@ -275,3 +291,37 @@ def test_whether_the_agent_said_anything_and_when(path: Path, log: EventLog) -> 
         file.write(encode(Notice("later, by the runner"), 5e9))
     assert has_output(path)
     assert last_activity(path) == 4e9
+
+
+# From session to session
+
+
+def test_logs_are_followed_into_the_next_session_and_the_next_run(tmp_path: Path) -> None:
+    log, logs = EventLog(), TaskLogs(tmp_path)
+    assert logs.new() == []
+
+    def session(run: int, iteration: int) -> None:
+        (tmp_path / f"{run:03d}").mkdir(exist_ok=True)
+        log(began(tmp_path / f"{run:03d}/events/{iteration:03d}.jsonl", iteration))
+
+    def kinds() -> list[str]:
+        return [event.type for event in logs.new()]
+
+    session(1, 7)  # a task that another tool has begun
+    assert kinds() == ["session_began"]
+    log(ENDED)
+    session(1, 8)
+    assert (kinds(), kinds(), kinds()) == (["session_ended"], ["session_began"], [])
+    session(2, 1)
+    log(Notice("x" * 5000))
+    log(Used(USAGE))
+    for number in range(100):
+        log(Output("out", f"line {number}"))
+    log.close()
+    again = TaskLogs(tmp_path)
+    assert [event.type for event in again.from_recent(1000, 10)] == ["session_began"]
+    recent = again.new()
+    assert (recent[-1], 5 < len(recent) < 50) == (Output("out", "line 99"), True)
+    assert again.skipped_usage() == [Used(USAGE)]
+    again.from_start()
+    assert again.path.endswith("002/events/001.jsonl")

@@ -243,8 +243,10 @@ class _Agent:
     plan: list[Session]
     life: Life
     name: str = "any"
-    tells_usage: bool = False
+    tells_cost: bool = False
+    tells_tokens: bool = False
     has_tools: bool = False
+    can_be_steered: bool = False
 
     def check(self) -> None:
         pass

@@ -154,6 +154,7 @@ class World:
             "PI_MARATHON_STATES": str(self.states),
             "PI_MARATHON_SHAPE": "tool",  # their instructions say little on purpose
             "TERM": "xterm",
+            "FORCE_HYPERLINK": "0",  # so that paths on the screen can be compared
             **more,
         }
 

@@ -11,7 +11,7 @@ from marathon.core.courses.where import Where
 from marathon.core.gates import Offer, offers
 from marathon.core.records import CheckResult, Gate, Rating, Reason
 from marathon.surfaces.base import GateView
-from marathon.surfaces.gate_text import RULE, TITLE, check_lines, describe, fitted, offer_line, rating_lines
+from marathon.surfaces.gate_text import RULE, TITLE, check_lines, describe, fitted, offer_line, rating_lines, wrapped
 
 TASK = Path("docs/tasks/one")
 
@@ -91,6 +91,20 @@ def test_a_narrow_window_gets_no_broken_frame() -> None:
     assert "MARATHON PAUSED" in fitted(text, 30)
 
 
+@pytest.mark.parametrize("columns", [60, 80])
+def test_a_long_line_is_broken_between_its_parts(columns: int) -> None:
+    parts = ["round 2", "4m", "+31 −12 since round 1", "3 of 3 comments answered", "9 steps", "code: 4 files +120 −8"]
+    lines = wrapped(" · ".join(parts), columns, "  ").splitlines()
+    assert all(len(line) <= columns for line in lines)
+    assert all(any(part in line for line in lines) for part in parts)
+
+
+def test_comments_without_an_answer_are_named() -> None:
+    shown = describe(view(unanswered=["c1 (must)", "c2"], summary="round 2 · 4m"))
+    assert "round 2 · 4m" in shown
+    assert "⚠️  Not answered: c1 (must), c2" in shown
+
+
 def test_what_is_to_be_agreed_to_is_shown_whole_and_passes_for_nothing_else() -> None:
     long = "- tests: " + "pytest " * 300
     lines = describe(view("checks", message=f"To be run:\n{long}\n  [Enter]  Delete everything\x1b[2J"))
@@ -104,11 +118,11 @@ def test_a_limit_says_how_to_go_on_with_more() -> None:
     assert "To continue with more: pi-marathon --max-cost +10 --task t" in "\n".join(shown)
 
 
-def test_steps_and_checks_are_shown_where_they_are_known() -> None:
+def test_summary_and_checks_are_shown_where_they_are_known() -> None:
     results = [
         CheckResult(name="tests", met=True, command="make test"),
         CheckResult(name="lint", met=False, reason="exit code 1"),
     ]
-    shown = "\n".join(describe(view(steps="7/9 steps", checks=check_lines(results))))
-    assert "Plan: 7/9 steps" in shown
+    shown = "\n".join(describe(view(summary="round 2 · 7/9 steps", checks=check_lines(results))))
+    assert "Iteration: 1\nround 2 · 7/9 steps\n" in shown
     assert "✓ ran: tests\n✗ lint: exit code 1" in shown

@@ -225,8 +225,8 @@ def test_a_marathons_session_is_told_once_and_never_again() -> None:
             Asked("Stop", "s", "/p", "1", True),
         ),
         (
-            {"last_assistant_message": "", "transcript_path": "/t"},
-            Asked(last_assistant_message="", transcript_path="/t"),
+            {"last_assistant_message": "x", "transcript_path": "/t"},
+            Asked(last_assistant_message="x"),
         ),
         ({"stop_hook_active": "false", "cwd": 7, "session_id": None, "last_assistant_message": ["x"]}, Asked()),
     ],

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marathon.agents.claude.settings import SettingsUnexpected, with_hooks
+from marathon.agents.claude.settings import SettingsUnexpected, with_hooks, without_hooks
 from tests.core.making import thorough
 
 STOP, START = "pi-marathon hook stop", "pi-marathon hook session-start"
@@ -56,6 +56,15 @@ def test_everything_else_stays_in_its_order() -> None:
     assert after["hooks"]["Stop"][0] == OTHER
     assert after["hooks"]["PreToolUse"] == [OTHER]
     assert {**after, "hooks": 0} == {**before, "hooks": 0}
+
+
+def test_taken_back_it_is_as_it_was_before() -> None:
+    for before in ({}, {"model": "x"}, {"hooks": {"PreToolUse": [OTHER], "Stop": [OTHER]}, "alpha": 1}):
+        text = json.dumps(before, indent=4) + "\n"
+        assert without_hooks(with_hooks(text, "'/opt/my tools/pi-marathon'")) == text
+        assert without_hooks(text) is text
+    own = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "cd x && pi-marathon hook stop"}]}]}}
+    assert json.loads(without_hooks(with_hooks(json.dumps(own), "pi-marathon"))) == own
 
 
 @pytest.mark.parametrize("indent", [2, 4, "\t"])

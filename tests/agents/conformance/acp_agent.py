@@ -1,0 +1,105 @@
+"""A small coding agent that speaks ACP: it asks before every call, takes steering, and can be cancelled."""
+
+import itertools
+import json
+import os
+import queue
+import sys
+import threading
+import urllib.error
+from typing import Any
+
+from model_agent import ask, run  # type: ignore[import-not-found]  # it lies beside this file
+
+numbers = itertools.count(1)
+answers: queue.Queue[dict[str, Any]] = queue.Queue()
+steering: list[str] = []
+cancelled = threading.Event()
+lock = threading.Lock()
+
+
+def send(**message: Any) -> None:
+    with lock:
+        print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+
+def update(session: str, kind: str, /, **fields: Any) -> None:
+    params = {"sessionId": session, "update": {"sessionUpdate": kind, **fields}}
+    send(method="session/update", params=params)
+
+
+def may(session: str, call: dict[str, Any]) -> bool:
+    options = [{"optionId": "yes", "kind": "allow_once"}, {"optionId": "no", "kind": "reject_once"}]
+    params = {"sessionId": session, "toolCall": call, "options": options}
+    send(id=f"ask-{next(numbers)}", method="session/request_permission", params=params)
+    return bool(answers.get()["result"]["outcome"].get("optionId") == "yes")
+
+
+def work(id: int, session: str, prompt: str) -> None:
+    try:
+        answer(id, session, prompt)
+    except Exception as error:
+        print(f"crashed: {error!r}", file=sys.stderr, flush=True)
+        os._exit(1)
+
+
+def answer(id: int, session: str, prompt: str) -> None:
+    messages = [{"role": "user", "content": prompt}]
+    total = {"inputTokens": 0, "outputTokens": 0}
+    cost = 0.0
+    try:
+        while True:
+            messages += [{"role": "user", "content": steering.pop(0)} for _ in steering[:]]
+            said, calls, used = ask(messages)
+            cost += used["cost"]
+            total["inputTokens"] += used["input"]
+            total["outputTokens"] += used["output"]
+            update(session, "usage_update", used=0, size=1, cost={"amount": cost, "currency": "USD"})
+            update(session, "agent_message_chunk", content={"type": "text", "text": said})
+            messages.append({"role": "assistant", "content": said})
+            if not calls or cancelled.is_set():
+                break
+            for name, given in calls:
+                place = [{"path": given["path"]}] if name == "write" else []
+                kind, title = ("edit", "write") if name == "write" else ("execute", given["command"])
+                call = {"toolCallId": f"call-{next(numbers)}", "kind": kind, "title": title, "locations": place}
+                update(session, "tool_call", **call, status="pending")
+                if not may(session, call):
+                    messages.append({"role": "tool", "content": "not allowed"})
+                    continue
+                result = run(name, given)
+                content = [{"type": "content", "content": {"type": "text", "text": result}}]
+                update(session, "tool_call_update", toolCallId=call["toolCallId"], status="completed", content=content)
+                messages.append({"role": "tool", "content": result})
+        send(id=id, result={"stopReason": "cancelled" if cancelled.is_set() else "end_turn", "usage": total})
+    except urllib.error.HTTPError as error:
+        said = json.loads(error.read())["error"]["message"]
+        limited = {"code": -32603, "message": f"Internal error: {said}", "data": {"errorKind": "rate_limit"}}
+        send(id=id, error=limited if error.code == 429 else {"code": error.code, "message": said})
+
+
+def main() -> None:
+    for line in sys.stdin:
+        message = json.loads(line)
+        params, id = message.get("params", {}), message.get("id")
+        match message.get("method"):
+            case None:
+                answers.put(message)
+            case "initialize":
+                send(id=id, result={"protocolVersion": 1, "_meta": {"steering": {"supported": True}}})
+            case "session/new":
+                model = {"id": "model", "currentValue": "scripted"}
+                send(id=id, result={"sessionId": f"session-{next(numbers)}", "configOptions": [model]})
+            case "session/prompt":
+                cancelled.clear()
+                arguments = (id, params["sessionId"], params["prompt"][0]["text"])
+                threading.Thread(target=work, args=arguments, daemon=True).start()
+            case "_session/steering":
+                steering.append(params["prompt"][0]["text"])
+                send(id=id, result={"outcome": "injected"})
+            case "session/cancel":
+                cancelled.set()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""A marathon in the pi session that typed it: the real pi in a terminal, with a scripted model behind both agents."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from marathon.store.lock import holder_of
+from tests.process.driver import alive, until
+from tests.real.desk import Terminal
+from tests.real.model_server import Request, ToolCall, Turn, bash, coding_agent, write
+from tests.real.real_world import RealWorld, quiet
+
+DOWN, ENTER, ESCAPE, ALT_ENTER = b"\x1b[B", b"\r", b"\x1b", b"\x1b\r"
+
+
+@pytest.fixture
+def pi(real: RealWorld) -> Iterator[Callable[[], Terminal]]:
+    """The human's own pi, with our extensions."""
+    opened: list[Terminal] = []
+
+    def start() -> Terminal:
+        argv = ["sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", str(real.project), *real.pi.argv()]
+        opened.append(Terminal(argv, real.env()))
+        opened[-1].resize(50, 140)
+        return opened[-1]
+
+    yield start
+    for terminal in opened:
+        terminal.close()
+    for task in (real.task, *real.project.glob("docs/tasks/*")):
+        real.cli("stop", "--now", str(task))
+        until(lambda task=task: not runs(task), "the end of the runner")  # type: ignore[misc]
+
+
+def runs(task: Path) -> bool:
+    lock = task / ".marathon" / "lock"
+    return lock.exists() and alive(json.loads(lock.read_text())["pid"])
+
+
+def loop_of(real: RealWorld) -> Path:
+    (task,) = real.project.glob("docs/tasks/*")
+    return task
+
+
+def waits_for(real: RealWorld) -> ToolCall:
+    """A command that runs until the file `go` is there. A held answer would make pi try again."""
+    return bash(f"until [ -e '{real.project}/go' ]; do sleep 0.05; done; echo seen")
+
+
+def in_front(real: RealWorld) -> list[Request]:
+    """What the agent of the human's own session was asked."""
+    return [request for request in real.server.requests if request.heading is None]
+
+
+def test_a_loop_is_shown_and_steered_and_afterwards_input_is_normal_again(
+    real: RealWorld, pi: Callable[[], Terminal]
+) -> None:
+    def script(request: Request) -> Turn:
+        if request.heading is None:
+            return Turn("I am in front.")
+        if request.heading[2] == 1:
+            return Turn("I look around.", tools=[waits_for(real)]) if request.number == 1 else Turn("Later.")
+        ticked = write(loop_of(real) / "task.md", "- [x] all of it\n")
+        return Turn(tools=[ticked]) if request.number == 1 else Turn("Everything is ticked.")
+
+    real.plays(script)
+    terminal = pi()
+    started = "/ralph start fix-types --max-iterations 3 No error is left"
+    terminal.command(started, lambda: len(real.server.requests) == 1)
+    terminal.until(lambda: "▸ bash until [ -e".encode() in terminal.seen, "the running command")
+    terminal.until(lambda: "🔄 fix-types │ iteration 1/3 │ running │ ⏱ ".encode() in terminal.seen, "the widget")
+    terminal.send(b"mind the cache" + ENTER + b"and the docs" + ENTER)
+    terminal.expect("→ steering: mind the cache".encode())
+    terminal.expect("→ steering: and the docs".encode())
+    terminal.send(b"for later" + ALT_ENTER)
+    terminal.expect("→ for the next session: for later".encode())
+    terminal.command("/ralph status", lambda: b"State:     running" in terminal.seen)
+    (real.project / "go").touch()
+    terminal.until(lambda: b"fix-types is completed" in terminal.seen, "the end")
+    first, second = real.prompts()
+    assert "No error is left" in first
+    assert "for later" not in first
+    assert "for later" in second
+    assert any(request.last_text == "and the docs" for request in real.server.requests if request.heading)
+    assert not in_front(real)
+    terminal.send(b"hello" + ENTER)
+    terminal.until(lambda: in_front(real), "the request in front")
+    assert in_front(real)[0].last_text == "hello"
+    assert "I look around." not in str(in_front(real)[0].messages)
+
+
+def test_ralph_lists_kills_and_cleans(real: RealWorld, pi: Callable[[], Terminal]) -> None:
+    real.plays(lambda request: Turn("I look around.", tools=[waits_for(real)]))
+    terminal = pi()
+    terminal.command("/ralph start fix-types No error is left", lambda: len(real.server.requests) == 1)
+    terminal.command("/ralph list", lambda: b"Sessions" in terminal.seen)
+    lock = loop_of(real) / ".marathon" / "lock"
+    terminal.command("/ralph kill", lambda: holder_of(lock) is None)
+    terminal.command("/ralph clean", lambda: b"Nothing to clean" in terminal.seen)
+
+
+def test_a_gate_is_answered_in_place_and_by_no_stray_key(real: RealWorld, pi: Callable[[], Terminal]) -> None:
+    work = coding_agent(real.task)
+
+    def script(request: Request) -> Turn:
+        if request.heading is None:
+            return Turn("Rather good.")
+        return Turn(tools=[waits_for(real)]) if request.heading[0] == "plan" else work(request)
+
+    real.plays(script)
+    terminal = pi()
+    terminal.command("/marathon-loop task --stop-with-pi", lambda: b"What you type now steers" in terminal.seen)
+    terminal.until(lambda: b"Continue to next phase (plan)" in terminal.seen, "the gate")
+    terminal.send(b"no, wait" + ENTER)  # meant for the editor
+    terminal.expect(b"/marathon-loop answers it")
+    terminal.command("what do you think of it?", lambda: in_front(real))
+    assert not real.records("gate_answered")
+    terminal.expect(b"Rather good.")
+    quiet(terminal)
+    terminal.send(b"/marathon-loop")
+    quiet(terminal)
+    terminal.send(ENTER)
+    terminal.expect(b"Continue to next phase (plan)")
+    terminal.send(DOWN + ENTER)
+    terminal.expect(b"What is there.")
+    terminal.send(DOWN + DOWN + DOWN + ENTER)
+    terminal.expect(b"Feedback:")
+    terminal.send(b"use the index" + ENTER)
+    terminal.until(lambda: any((request.heading or ("",))[0] == "plan" for request in real.server.requests), "plan")
+    (answered,) = real.records("gate_answered")
+    assert (answered["choice"], answered["by"]) == ("continue", "command")
+    assert "use the index" in real.read("human.md")
+    assert runs(real.task)
+    terminal.send(b"/quit" + ENTER)
+    terminal.wait()
+    until(lambda: not runs(real.task), "the end of the runner with pi")
+    assert real.records("session_ended")[-1]["ending"] == "stopped"
+
+
+def test_the_agent_may_start_a_loop_if_the_human_says_yes_and_it_outlives_pi(
+    real: RealWorld, pi: Callable[[], Terminal]
+) -> None:
+    asked = ToolCall("marathon_start", {"name": "fix-types", "task": "No error is left.", "maxIterations": 2})
+
+    def script(request: Request) -> Turn:
+        if request.heading:
+            return Turn("All done.\n<loop-complete>") if request.number > 1 else Turn(tools=[waits_for(real)])
+        return Turn("As you say.") if request.messages[-1]["role"] == "tool" else Turn(tools=[asked])
+
+    real.plays(script)
+    alone = subprocess.run(
+        real.pi.argv("-p", "do it"), cwd=real.project, env=real.env(), capture_output=True, timeout=60, check=False
+    )
+    assert alone.returncode == 0
+    assert "there is no human to ask" in real.server.requests[1].last_text
+    terminal = pi()
+    terminal.command("do it in a loop", lambda: len(real.server.requests) > 2)
+    terminal.expect(b"Start the loop fix-types?")
+    terminal.send(ESCAPE)
+    terminal.until(lambda: "the human said no" in real.server.requests[-1].last_text, "the refusal")
+    assert not list(real.project.glob("docs/tasks/*"))
+    terminal.expect(b"As you say.")
+    before = len(real.server.requests)
+    terminal.command("again", lambda: len(real.server.requests) > before)
+    terminal.expect(b"Start the loop fix-types?")
+    terminal.send(ENTER)
+    terminal.until(lambda: any(request.heading for request in real.server.requests), "the loop's first session")
+    terminal.until(lambda: any("It runs by itself" in each.last_text for each in in_front(real)), "the tool's result")
+    terminal.send(b"/quit" + ENTER)
+    terminal.wait()
+    task = loop_of(real)
+    assert runs(task)
+    again = pi()
+    again.command(f"/marathon-loop {task}", lambda: b"What you type now steers fix-types" in again.seen)
+    again.expect("▸ bash until [ -e".encode())
+    (real.project / "go").touch()
+    again.until(lambda: b"fix-types is completed" in again.seen, "the end of the loop")
+    assert '"finished"' in (task / ".marathon" / "journal.jsonl").read_text()

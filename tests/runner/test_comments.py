@@ -1,0 +1,262 @@
+"""Comments at a gate and from a shell: written at once, sent to the next session, and shown with their answers."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prompt_toolkit.utils import get_cwidth
+
+from tests.process.driver import Pty
+from tests.support.world import Entry, World, chunk, plan, research
+
+KEYS_SHOWN = b"[q]      Quit marathon"
+HINT = b"? shows the options"
+NEW_LINE = b"Enter ends"
+PLAN = "# Found\n\n## Storage\n\nUse sqlite {n}.\n\n- [ ] one\n- [x] two\n"
+
+
+def found(*answers: str, **more: Any) -> Entry:
+    said = "\n## Answers\n\n" + "\n".join(answers) if answers else ""
+    return research(write={"research.md": PLAN + said}, **more)
+
+
+def comment(terminal: Pty, lines: bytes, text: bytes) -> None:
+    terminal.send(b"c")
+    terminal.expect(b"Which lines?")
+    terminal.expect(NEW_LINE)
+    terminal.send(lines + b"\r")
+    terminal.expect(b"Comment (")
+    terminal.expect(NEW_LINE)
+    terminal.send(text + b"\r")
+    terminal.expect(b"Written: c")
+    terminal.expect(HINT)
+
+
+def test_comments_are_sent_back_and_the_next_gate_shows_each_with_its_answer(
+    world: World, on_terminal: Callable[..., Pty]
+) -> None:
+    world.script(found(), found("- c1: postgres cannot be installed here\x1b[2J"), plan())
+    terminal = on_terminal(PAGER="cat")
+    terminal.expect(KEYS_SHOWN)
+    terminal.send(b"c")
+    listed = terminal.expect(b"Which lines?")
+    assert b"3  ## Storage" in listed
+    assert b"7  - [ ] one" in listed
+    terminal.expect(NEW_LINE)
+    terminal.send(b"99\r")
+    terminal.expect(b"no such lines: 99")
+    terminal.expect(NEW_LINE)
+    terminal.send(b"4-6\r")
+    terminal.expect(b"Comment (")
+    terminal.expect(NEW_LINE)
+    terminal.send(b"why not\x1b\rpostgres?\r")
+    terminal.expect(b"Written: c1 (must be answered).")
+    terminal.expect(HINT)
+    assert "## Comment c1 (must) · research.md line 5 · " in world.read("human.md"), "the moment it is made"
+    assert "> Use sqlite 1.\n\nwhy not\npostgres?\n" in world.read("human.md")
+    comment(terminal, b"", b"good work")
+    terminal.send(b"\r")
+    terminal.expect(b"Not sent: c1, c2")
+    terminal.send(b"z")
+    terminal.expect(HINT)
+    assert not world.records("gate_answered"), "any other key keeps reviewing"
+    terminal.send(b"\r")
+    terminal.expect(b"keep reviewing")
+    terminal.send(b"r")
+    shown = terminal.expect(KEYS_SHOWN).decode()
+    assert world.records("gate_answered")[0]["text"] == "See c1, c2."
+    assert "round 2 · " in shown
+    assert " since round 1 · 1 of 2 comments answered" in shown.replace("\r\n", " ")
+    assert "Not answered: c2\x1b" in shown
+    assert "> c1 (must be answered, research.md line 5): why not postgres?" in world.prompt(2)
+    assert "in a section `## Answers` of research.md" in world.prompt(2)
+    terminal.send(b"o")
+    listed_now = terminal.expect(HINT).decode()
+    assert "c2 (note) · research.md · NOT ANSWERED" in listed_now
+    assert "c1 (must) · research.md line 5 · text gone · answered" in listed_now
+    assert "↳ postgres cannot be installed here\r" in listed_now
+    terminal.send(b"d")
+    diff = terminal.expect(HINT).decode()
+    assert "\x1b[32m+Use sqlite 2.\x1b[0m" in diff
+    assert "┃   ↳ postgres cannot be installed here" in diff.partition("+Use sqlite 2.")[2], "beside the changed lines"
+    terminal.send(b"\r")
+    terminal.expect(b"Phase: plan")
+    assert "c1" not in world.prompt(3).replace("`- c1:", ""), "it is answered"
+    assert "> c2 (a note, research.md): good work" in world.prompt(3), "asked until it is answered"
+
+
+def test_comments_go_along_with_an_approval_and_are_the_reason_for_a_redo(
+    world: World, on_terminal: Callable[..., Pty], tmp_path: Path
+) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nprintf "from my\\neditor" >"$1"\n')
+    editor.chmod(0o755)
+    world.script(found(), plan(), plan())
+    terminal = on_terminal(EDITOR=str(editor), PAGER="cat")
+    terminal.expect(KEYS_SHOWN)
+    comment(terminal, b"5", b"! name the version")
+    terminal.send(b"\r")
+    terminal.expect(b"[a] Approve")
+    terminal.send(b"a")
+    shown = terminal.expect(KEYS_SHOWN).decode()
+    assert "Phase: plan" in shown
+    assert "round 1 · " in shown
+    assert " · 1 step" in shown
+    assert "Not answered: c1 (must)" in shown
+    assert "> name the version" in world.prompt(2)
+    terminal.send(b"s")
+    assert b"- [ ] 1. step (2)" in terminal.expect(HINT)
+    comment(terminal, b"1", b"")
+    assert world.read("human.md").endswith("> - [ ] 1. step (2)\n\nfrom my\neditor\n")
+    terminal.send(b"c")
+    terminal.expect(NEW_LINE)
+    terminal.send(b"\x1b")
+    terminal.expect(b"Nothing was written.")
+    terminal.expect(HINT)
+    terminal.send(b"r")
+    terminal.expect(NEW_LINE)
+    terminal.send(b"\r")
+    terminal.expect(b"Iteration: 3")
+    assert "See c2." in world.prompt(3), "a redo needs no other words"
+
+
+def test_w_and_links(world: World, on_terminal: Callable[..., Pty]) -> None:
+    world.script(found())
+    terminal = on_terminal(FORCE_HYPERLINK="")
+    shown = terminal.expect(KEYS_SHOWN)
+    target = str(world.task / "research.md").encode()
+    assert target + b"\x1b\\task/research.md\x1b]8;;\x1b\\" in shown
+    terminal.send(b"w")
+    terminal.expect(b"/in?token=")
+    terminal.send(b"\x03")
+    terminal.expect(HINT)
+    terminal.send(b"w")
+    terminal.expect(b"/in?token=")
+    assert world.cli("redo", "task", "-m", "more").returncode == 0
+    terminal.expect(b"Answered from another shell.")
+
+
+def test_auto_approve_passes_no_comment_that_must_be_answered(world: World) -> None:
+    done: Entry = {"state": "paused", "phase": "research", "answers": {"c1": "yes"}}
+    world.script(found("- c1: written before it was asked"), found(), {**found(), "state": done}, chunk())
+    assert world.run().returncode == 3
+    made = world.cli("comment", "task", "--on", "storage", "why sqlite?")
+    assert "Written: c1 (must, research.md line 3)." in made.stdout
+    world.cli("comment", "task", "--lines", "5", "well")
+    ran = world.run("--auto-approve")
+    assert (ran.returncode, "c1 must be answered first" in ran.stdout) == (3, True), "made at this gate"
+    world.cli("redo", "task", "-m", "see c1")
+    ran = world.run("--auto-approve")
+    assert (ran.returncode, "Not answered: c1 (must), c2" in ran.stdout) == (3, True)
+    assert world.records("gate_opened")[-1]["unanswered"] == ["c1"]
+    world.cli("redo", "task", "-m", "see c1")
+    ran = world.run("--auto-approve", "--max-iterations", "3")
+    assert ran.returncode == 4, "it was answered, so the review passed"
+    assert world.records("gate_opened")[-2]["answered"] == {"c1": "yes"}
+    (world.task / "research.md").write_text("without answers\n")
+    told = json.loads(world.cli("comments", "task", "--json").stdout)
+    assert [(each["id"], each["answer"], each["open"]) for each in told] == [("c1", "yes", False), ("c2", None, True)]
+    world.cli("comments", "task", "--withdraw", "c2")
+    assert "c2 (note) · research.md line 5 · text gone · withdrawn" in world.cli("comments", "task").stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("--lines", "9999", "x"), "has no lines 9999"),
+        (("--lines", "a", "x"), "has no lines a"),
+        (("--on", "nothing like it", "x"), "No heading or step"),
+        (("--on", "o", "x"), "Several headings or steps"),
+        (("--file", "../../../../../../../../etc/passwd", "x"), "no document"),
+        (("--file", "/etc/passwd", "x"), "no document"),
+        ((" ",), "empty"),
+    ],
+)
+def test_what_cannot_be_commented_on_is_a_sentence(world: World, args: tuple[str, ...], said: str) -> None:
+    world.script(found())
+    world.run()
+    refused = world.cli("comment", "task", *args)
+    assert (refused.returncode, said in refused.stderr) == (2, True)
+    assert not (world.task / "human.md").exists()
+
+
+def test_an_agent_cannot_comment(world: World) -> None:
+    world.script(found(run="pi-marathon comment task 'all is well'; pi-marathon comments task --withdraw c1"))
+    world.run()
+    assert not (world.task / "human.md").exists()
+
+
+def test_rounds_are_listed_and_any_two_compared(world: World) -> None:
+    world.script(found(), found(), plan())
+    world.run()
+    (world.task / "research.md").write_text("by hand\n")
+    world.cli("comment", "task", "no")
+    world.cli("redo", "task", "-m", "too\nshallow")
+    world.run()
+    world.cli("approve", "task")
+    world.run()
+    listed = world.cli("rounds", "task").stdout
+    assert [line.split()[:2] for line in listed.splitlines()[1:] if "session" in line or "edited" in line] == [
+        ["research", "1"],
+        ["research", "1h"],
+        ["research", "2"],
+        ["plan", "1"],
+    ]
+    assert "redo (command)\n      > too\n      > shallow\n      c1 (note) research.md: no\n" in listed
+    assert "-by hand\n" in world.cli("rounds", "task", "research", "1h", "2").stdout
+    assert "-Use sqlite 1.\n+Use sqlite 2." in world.cli("rounds", "task", "research", "1.1", "2").stdout
+    told = json.loads(world.cli("rounds", "task", "plan", "--json").stdout)
+    assert [(each["label"], Path(each["path"]).name, each["verdict"]) for each in told] == [("1", "plan-1.md", "")]
+    refused = world.cli("rounds", "task", "plan", "1", "7")
+    assert (refused.returncode, "There are: 1.1" in refused.stderr) == (2, True)
+
+
+def test_a_review_fits_60_columns(world: World, on_terminal: Callable[..., Pty]) -> None:
+    world.script(found(), found("- c1: done"))
+    terminal = on_terminal("--no-notify", PAGER="cat", NO_COLOR="1")
+    terminal.resize(24, 60)
+    terminal.expect(b"MARATHON PAUSED")
+    shown = terminal.expect(KEYS_SHOWN)
+    terminal.send(b"c")
+    shown += terminal.expect(b"Esc back")
+    terminal.send(b"5\r")
+    shown += terminal.expect(b"Comment (") + terminal.expect(b"Esc back")
+    terminal.send(b"!why?\r")
+    terminal.expect(b"Written: c1 (must be answered).")
+    shown += terminal.expect(HINT)
+    world.cli("comment", "task", "--on", "storage", "from another shell")
+    shown += terminal.expect(b"The files changed.") + terminal.expect(HINT)
+    terminal.send(b"\r")
+    shown += terminal.expect(b"keep reviewing")
+    terminal.send(b"z")
+    terminal.expect(HINT)
+    terminal.send(b"?")
+    assert "[o] 2 open of 2 comments" in terminal.expect(KEYS_SHOWN).decode()
+    terminal.send(b"o")
+    shown += terminal.expect(HINT)
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode()).replace("\r", "").split("\n")
+    assert [line for line in lines if get_cwidth(line) > 60] == []
+
+
+def test_an_answer_that_comes_while_another_is_typed_is_the_first(
+    world: World, on_terminal: Callable[..., Pty]
+) -> None:
+    world.script(found(), found(), plan())
+    terminal = on_terminal()
+    terminal.expect(KEYS_SHOWN)
+    terminal.send(b"f")
+    terminal.expect(NEW_LINE)
+    terminal.send(b"half a thought")
+    terminal.expect(b"half a thought")
+    assert world.cli("redo", "task", "-m", "from the page").returncode == 0
+    terminal.send(b"\r")
+    terminal.expect(b"An answer from another shell was first. What you typed is kept")
+    terminal.expect(KEYS_SHOWN)
+    assert [each["text"] for each in world.records("gate_answered")] == ["from the page"]
+    terminal.send(b"f")
+    terminal.expect(b"half a thought")

@@ -1,0 +1,95 @@
+"""--sandbox: an agent that tries to write outside of its project, its journal, inbox and the trusted list fails."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+from marathon.process.sandbox import problem
+from tests.git.test_snapshot import git
+from tests.support.world import World
+
+# Tries to write each place, and says in a file of the project which of them it could.
+AGENT = """
+import json, os, pathlib, socket, subprocess, sys
+task, home = pathlib.Path(os.environ["MARATHON_TASK_DIR"]), pathlib.Path(os.environ["HOME"])
+places = json.loads(sys.argv[1])
+done = {}
+for name, place in places.items():
+    try:
+        with open(place, "a") as file:
+            file.write("x")
+        done[name] = True
+    except OSError as error:
+        done[name] = False
+try:
+    socket.create_connection(("127.0.0.1", int(sys.argv[2])), 5).close()
+    done["network"] = True
+except OSError:
+    done["network"] = False
+done["processes"] = len([name for name in os.listdir("/proc") if name.isdigit()])
+done["wrapped"] = "MARATHON_WRAP" in os.environ
+with open(os.environ["MARATHON_USAGE_FILE"], "a") as file:
+    file.write('{"marathon_usage": {"cost": 0.5}}\\n')
+subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", "commit", "-qm", "c", "--allow-empty"], check=True)
+subprocess.run([sys.executable, "-P", "-m", "marathon", "ask", "Which one?"], check=True)
+(task / "done.json").write_text(json.dumps(done))
+"""
+NOT_ALLOWED = ("outside", "journal", "inbox", "trusted", "code", "copy", "hooks", "config", "others")
+
+
+@pytest.fixture(autouse=True)
+def _bubblewrap() -> None:
+    if why := problem():
+        warnings.warn(f"THE TESTS OF --sandbox ARE SKIPPED: {why}", stacklevel=2)
+        pytest.skip(why)
+
+
+@pytest.mark.parametrize("sandbox", ["--sandbox", "--sandbox=offline"])
+def test_what_is_outside_cannot_be_written(world: World, sandbox: str) -> None:
+    project, state = world.project, world.home / ".local/state/pi-marathon"
+    git(project, "init", "-q")
+    git(project, "commit", "-q", "--allow-empty", "-m", "first")
+    own = world.task / ".marathon"
+    other = project / "other" / ".marathon"
+    other.mkdir(parents=True)
+    for folder in (own / "inbox", state / "agreed", state / "codes", state / "tasks"):
+        folder.mkdir(parents=True)
+    places: dict[str, Path] = {
+        "home": world.home / "x",
+        "outside": Path(__file__).parent / "written-from-inside",
+        "journal": own / "journal.jsonl",
+        "inbox": own / "inbox" / "x.json",
+        "trusted": state / "agreed" / "x",
+        "code": state / "codes" / "x",
+        "copy": world.copy(),
+        "hooks": project / ".git/hooks/pre-commit",
+        "config": project / ".git/config",
+        "others": other / "journal.jsonl",
+        "project": project / "code.py",
+        "task": world.task / "notes.md",
+    }
+    (world.project / "agent.py").write_text(AGENT)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        argv = [sys.executable, "agent.py", json.dumps({name: str(path) for name, path in places.items()})]
+        argv.append(str(server.getsockname()[1]))
+        ran = world.cli("--task", "task", "--agent", "command", sandbox, "--", *argv)
+    assert ran.returncode == 3, ran.stdout + ran.stderr
+    done = json.loads(world.read("done.json"))
+    assert [name for name in NOT_ALLOWED if done[name]] == []
+    assert not list(other.iterdir())
+    assert not places["outside"].exists()
+    assert not places["home"].exists(), "this home lies in /tmp, which is another one inside"
+    assert "Which one?" in ran.stdout, "the agent can still ask"
+    assert world.records("session_ended")[0]["usage"]["cost"] == 0.5
+    assert done["project"]
+    assert done["task"]
+    assert done["network"] is (sandbox == "--sandbox")
+    assert done["processes"] < 10, "no process of the user can be seen"
+    assert not done["wrapped"]
+    assert f"--sandbox={'offline' if 'offline' in sandbox else 'on'}" in ran.stdout

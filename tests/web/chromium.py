@@ -1,0 +1,77 @@
+"""Debian's Chromium without a window, driven by selenium, and axe for accessibility. Installed when missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+
+HERE = Path(__file__).resolve().parent
+AXE = HERE / "node_modules" / "axe-core" / "axe.min.js"
+PICTURES = HERE / "pictures"
+_FLAGS = (
+    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync --hide-scrollbars"
+)
+
+
+def start(profile: Path) -> webdriver.Chrome:
+    _ensure()
+    options = Options()
+    options.binary_location = str(shutil.which("chromium"))
+    for flag in (*_FLAGS.split(), f"--user-data-dir={profile}", "--window-size=1280,900"):
+        options.add_argument(flag)
+    return webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+
+
+def _ensure() -> None:
+    """By apt as root or with sudo. Where that cannot be, these tests say loudly that they did not run."""
+    if shutil.which("chromium") and shutil.which("chromedriver"):
+        return
+    apt = shutil.which("apt-get")
+    as_root = [] if os.geteuid() == 0 else ["sudo", "-n"]
+    if apt:
+        for args in (["update"], ["install", "-y", "--no-install-recommends", "chromium", "chromium-driver"]):
+            subprocess.run([*as_root, apt, "-q", *args], stdin=subprocess.DEVNULL, capture_output=True, timeout=600)
+    if not (shutil.which("chromium") and shutil.which("chromedriver")):
+        _do_without("chromium and chromium-driver are not installed, and apt-get could not install them")
+
+
+def serious_problems(browser: webdriver.Chrome) -> list[str]:
+    """What axe calls serious or critical on the page that is open."""
+    if not AXE.exists():
+        npm = shutil.which("npm")
+        if npm is None:
+            _do_without("npm is not installed, so there is no axe")
+        subprocess.run(
+            [str(npm), "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=HERE, check=True, timeout=300
+        )
+    browser.execute_script(AXE.read_text())
+    found: list[dict[str, Any]] = browser.execute_async_script(
+        "const done = arguments[0]; axe.run().then((told) => done(told.violations))"
+    )
+    return [
+        f"{each['id']}: {[node['html'][:200] for node in each['nodes'][:3]]}"
+        for each in found
+        if each["impact"] in ("serious", "critical")
+    ]
+
+
+def picture(browser: webdriver.Chrome, name: str) -> None:
+    PICTURES.mkdir(exist_ok=True)
+    browser.save_screenshot(str(PICTURES / f"{name}.png"))
+
+
+def _do_without(reason: str) -> None:
+    if os.environ.get("CI"):
+        pytest.fail(f"The tests in a browser did not run: {reason}.")
+    warnings.warn(f"THE TESTS IN A BROWSER ARE SKIPPED: {reason}.", stacklevel=2)
+    pytest.skip(f"no browser: {reason}")
