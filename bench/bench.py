@@ -18,7 +18,7 @@ if __name__ == "__main__":
 
 import psutil
 
-from bench import lanes, sessions, waits
+from bench import background, lanes, listing, page, sessions, waits
 from bench.row import Row, summary
 from bench.scratch import Scratch
 
@@ -27,8 +27,12 @@ GROUPS = {
     "gap": sessions.between,
     "share": sessions.during,
     "gate": waits.gate,
+    "comments": waits.comments,
     "memory": sessions.after,
     "loops": lanes.loops,
+    "list": listing.tasks,
+    "background": background.background,
+    "page": page.page,
 }
 RESULTS = Path(__file__).resolve().parent / "results.json"
 # Kept on disk even where /tmp is memory, in which a synced write would cost nothing.

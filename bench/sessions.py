@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
+import os
 import shlex
+import struct
 import subprocess
 import sys
+import termios
+import threading
 import time
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,7 +24,8 @@ from bench.row import Row
 from bench.scratch import AGENTS, LIMIT_REACHED, MARATHON, Scratch
 
 MINUTE = 60.0
-BUSY = {"command": "20 lines", "pi": "30 pieces of text and a tool call of 10 kB"}  # a second, as in agents/
+_PIECES = "30 pieces of text and a tool call of 10 kB"
+BUSY = {"command": "20 lines", "pi": _PIECES, "pi on a terminal": _PIECES}  # a second, as in agents/
 _PATIENCE = 600.0  # seconds until a session is reached; far more than a healthy marathon needs
 _A_MOMENT = 0.2  # between two looks at zombies: the agent's own `sleep` is one too, until its shell has waited for it
 
@@ -34,7 +41,7 @@ def between(scratch: Scratch) -> list[Row]:
 
 def during(scratch: Scratch) -> list[Row]:
     """The runner's own processor time in a session of one minute, with a program and with pi's stream."""
-    return [_share(scratch, agent) for agent in ("command", "pi")]
+    return [_share(scratch, agent) for agent in BUSY]
 
 
 def _share(scratch: Scratch, agent: str) -> Row:
@@ -84,20 +91,33 @@ def _look(scratch: Scratch, agent: str, sessions: tuple[int, ...], seconds: int 
     scratch.new_task("task", "implement")
     held, limit = " ".join(map(str, sessions)), ("--max-iterations", str(sessions[-1]))
     argv = scratch.marathon("task", *limit, held=held, seconds=seconds)
-    if agent == "pi":
+    if agent != "command":
         argv = [*MARATHON, "--task", "task", "--mode", "stream", "--adopt", *limit]
     told = json.dumps([str(scratch.held), held, str(seconds)])
     env = scratch.environment(MARATHON_PI=str(_standin(scratch)), BENCH_PI=told)
-    quiet = subprocess.DEVNULL
-    with subprocess.Popen(argv, cwd=scratch.project, env=env, stdin=quiet, stdout=quiet, stderr=quiet) as runner:
+    window, terminal = os.openpty()
+    watched = agent == "pi on a terminal"
+    out = terminal if watched else subprocess.DEVNULL
+    threading.Thread(target=_watch, args=(window,), daemon=True).start()
+    with subprocess.Popen(argv, cwd=scratch.project, env=env, stdin=out, stdout=out, stderr=out) as runner:
         try:
             looks = [_look_in(runner, scratch.held, number) for number in sessions]
-            code = runner.wait(_PATIENCE)
+            code = LIMIT_REACHED if watched else runner.wait(_PATIENCE)  # on a terminal, it asks at the limit
         finally:
             runner.kill()
+            os.close(terminal)
     if code != LIMIT_REACHED:
         raise RuntimeError(f"the marathon of {sessions[-1]} sessions ended with exit {code}")
     return looks
+
+
+def _watch(window: int) -> None:
+    """Read what is shown, until the terminal is closed."""
+    fcntl.ioctl(window, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+    with contextlib.suppress(OSError):
+        while os.read(window, 65536):
+            pass
+    os.close(window)
 
 
 def _standin(scratch: Scratch) -> Path:

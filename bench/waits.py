@@ -14,6 +14,9 @@ from statistics import median
 
 from bench.row import Row
 from bench.scratch import MARATHON, WAITS_FOR_HUMAN, Scratch
+from marathon.core.comments import Comment, block, quote_of, standing
+from marathon.store.comments import comments_of
+from marathon.store.task import Task
 
 SHOWN = b"Quit marathon"
 _PATIENCE = 60.0
@@ -24,7 +27,7 @@ def starts(scratch: Scratch) -> list[Row]:
     scratch.run(scratch.marathon("reviewed"), WAITS_FOR_HUMAN)
     bare = (sys.executable, "-c", "pass")
     commands = {"bare": bare, "--help": (*MARATHON, "--help"), "status": (*MARATHON, "status", "reviewed")}
-    least = _least_work(scratch, commands, scratch.count(31, 2))
+    least = least_work(scratch, commands, scratch.count(31, 2))
 
     def row(name: str, at_most: float) -> Row:
         about = f"{1000 * least[name]:.0f} ms of processor time; bare Python {1000 * least['bare']:.0f} ms"
@@ -33,7 +36,7 @@ def starts(scratch: Scratch) -> list[Row]:
     return [row("--help", 6), row("status", 15)]
 
 
-def _least_work(scratch: Scratch, commands: Mapping[str, Sequence[str]], times: int) -> dict[str, float]:
+def least_work(scratch: Scratch, commands: Mapping[str, Sequence[str]], times: int) -> dict[str, float]:
     """The least processor time of each command, in seconds; they take turns, so that other work meets all alike.
 
     None of them waits for anything, and on a busy machine the clock tells of the others.
@@ -56,6 +59,27 @@ def gate(scratch: Scratch) -> list[Row]:
     waits = sorted(1000 * _wait_for_gate(scratch) for _ in range(scratch.count(15, 2)))
     about = f"median of {len(waits)} reviews, each with its own runner; the slowest {waits[-1]:.0f} ms"
     return [Row("a gate on screen after the agent's end", median(waits), "ms", 300, about)]
+
+
+def comments(scratch: Scratch) -> list[Row]:
+    """Hundreds of comments on a long plan whose lines have moved."""
+    scratch.new_task("commented")
+    task = scratch.project / "commented"
+    text = "".join(f"Line {number % 7000} of a plan, with a few words more.\n\n" for number in range(24_000))
+    human = ""
+    for number in range(1, 501):
+        first, last, quote = quote_of(text, number * 90, number * 90 + number % 15)
+        made = Comment(f"c{number}", "Why so?", "must", "plan.md", first, last, quote)
+        human += block(made) + "\n"
+    (task / "human.md").write_text(human)
+    moved, waits = f"{text[:500_000]}\nnew\n{text[500_000:]}", []
+    for turn in range(scratch.count(5, 1)):
+        began = time.perf_counter()
+        found = standing(comments_of(Task(task)), f"{moved}{turn}", {})
+        waits.append(1000 * (time.perf_counter() - began))
+    lost = sum(each.gone for each in found)
+    about = f"500 comments on {len(moved) / 1e6:.1f} MB, of which {lost} were not found; median of {len(waits)}"
+    return [Row("comments found again in a changed plan", median(waits), "ms", 500, about)]
 
 
 def _wait_for_gate(scratch: Scratch) -> float:

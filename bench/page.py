@@ -1,0 +1,70 @@
+"""How long the page takes to show a long document with many comments, and a long log."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from statistics import median
+
+from bench.row import Row
+from bench.scratch import WAITS_FOR_HUMAN, Scratch
+from marathon.core.budgets import Usage
+from marathon.core.comments import Comment, block, quote_of
+from marathon.core.events import Text, ToolCalled, ToolEnded, Used, encode
+
+_PART = (
+    "## Part {n}\n\nThe **limiter** of part {n} lives in `api/limit_{n}.py`, see [the page](http://a/{n}).\n\n"
+    "- [ ] {n}. store the counters in one table, so that two processes agree\n- [x] answer 429\n\n"
+)
+
+
+def page(scratch: Scratch) -> list[Row]:
+    scratch.new_task("reviewed")
+    scratch.run(scratch.marathon("reviewed"), WAITS_FOR_HUMAN)
+    task, times = scratch.project / "reviewed", scratch.count(9, 1)
+    _write_long_review(task, scratch.count(1_000_000, 10_000), scratch.count(500, 5))
+    shown = _median(task, times, "research.md")
+    for name in ("research.md", "human.md"):
+        (task / name).write_text("short\n")
+    _write_long_log(task / ".marathon/runs/001/events/001.jsonl", scratch.count(10_000_000, 10_000))
+    logged = _median(task, times, "instructions.md")
+    about = f"median of {times}, from the files to HTML"
+    return [
+        Row("the page of 1 MB with 500 comments", shown, "s", 1, about),
+        Row("the page of a session with 10 MB of events", logged, "s", 1, about),
+    ]
+
+
+def _median(task: Path, times: int, document: str) -> float:
+    from marathon.web.task_page import task_page
+    from marathon.web.view import look
+    from marathon.web.views import Session
+
+    took = []
+    for _ in range(times):
+        began = time.perf_counter()
+        task_page(Session("/base", "csrf"), look("id", task, task.parent), {"doc": document}, "now")
+        took.append(time.perf_counter() - began)
+    return median(took)
+
+
+def _write_long_review(task: Path, size: int, comments: int) -> None:
+    document = "".join(_PART.format(n=number) for number in range(size // len(_PART)))
+    lines = document.count("\n")
+    made = []
+    for number in range(comments):
+        first, last, quote = quote_of(document, number * lines // comments + 1, number * lines // comments + 3)
+        made.append(block(Comment(f"c{number + 1}", "Why?", "must", "research.md", first, last, quote)))
+    (task / "research.md").write_text(document)
+    (task / "human.md").write_text("\n".join(made))
+
+
+def _write_long_log(log: Path, size: int) -> None:
+    events = [
+        ToolCalled("1", "bash", {"command": "make test"}),
+        ToolEnded("1", "bash", "a line of output\n" * 30),
+        Used(Usage(cost=0.01, turns=1)),
+        Text("What the agent says about it.\n"),
+    ]
+    once = b"".join(encode(event, 1.0) for event in events)
+    log.write_bytes(once * (size // len(once)))
