@@ -1,6 +1,7 @@
-"""Makes docs/gate.svg and docs/stream.svg from a real run: `python -m docs.pictures` in the root of the checkout.
+"""Makes docs/*.svg from real runs: `python -m docs.pictures` in the root of the checkout. Needs tmux.
 
-The whole program runs with the real pi on a terminal of its own; only the model's words come from a script.
+The whole program runs with the real pi in a terminal of its own; only the model's words come from a script. The same
+session is shown twice: in stream mode, and on pi's own screen.
 """
 
 from __future__ import annotations
@@ -9,29 +10,27 @@ import io
 import json
 import re
 import shlex
+import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from itertools import groupby
 from pathlib import Path
-from unicodedata import category
 
-from rich.cells import cell_len as cells
+import psutil
+from rich.ansi import AnsiDecoder
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
-from rich.text import Text
 
-from tests.process.driver import Pty
+from tests.process.driver import until
 from tests.real.install import ensure_pi
 from tests.real.model_server import Request, ToolCall, Turn, bash, by_phase
 from tests.real.real_world import RealWorld
 
 HERE = Path(__file__).resolve().parent
-COLUMNS, ROWS = 100, 34
+COLUMNS = 100
 TASK = "docs/tasks/20260202-143000-rate-limits-for-the-api"
-COMMAND = f"pi-marathon --task {TASK} --mode stream\n".encode()
-STEERING = b"per key, not per address: our users share one proxy"
+COMMAND = f"pi-marathon --task {TASK} --max-cost 10 --mode"
+STEERING = "per key, not per address: our users share one proxy"
 
 PROJECT = {
     "api/app.py": """\
@@ -45,9 +44,11 @@ def handle(request):
     "tests/test_app.py": """\
 import time, unittest
 
-class Slow(unittest.TestCase):
-    def test_it(self):
-        time.sleep(60)
+class Requests(unittest.TestCase):
+    def test_a_key_is_known(self): pass
+    def test_a_route_is_found(self): pass
+    def test_an_owner_is_found(self): pass
+    def test_the_slow_one(self): time.sleep(60)
 """,
     f"{TASK}/instructions.md": "# Rate limits for the API\n\nA client that asks too often is told to wait.\n",
 }
@@ -91,101 +92,81 @@ def research(request: Request) -> list[Turn]:
     ]
 
 
+SHARED = "- Many clients share one proxy, so an address is not a client."
+
+
 def plan(steered: threading.Event) -> list[Turn]:
+    last = RESEARCH.splitlines()[-1]
+    edit = {"path": f"{TASK}/research.md", "edits": [{"oldText": last, "newText": f"{last}\n{SHARED}"}]}
     return [
         turn(
             "I start from the research.",
             read(f"{TASK}/research.md"),
+            bash("grep -rn request api"),
             thinking="The instructions leave open who counts as one client. The nearest thing at hand is the address.",
         ),
-        turn("It names one place: I look at that.", read("api/app.py")),
         turn(
-            "One bucket per client address, refilled every second: no store is needed for that, and a client that\n"
-            "asks too often gets 429 with Retry-After. Now I look at what the clients send.",
-            bash("grep -rn request api | head -20"),
+            "## A limit per address\n\n"
+            "1. **One bucket per client address**, refilled every second, in `api/app.py`. It needs no store.\n"
+            "2. A client that asks too often gets `429` with `Retry-After`.",
+            bash("wc -l api/*.py"),
             hold=steered,
         ),
         turn(
-            "Understood: one bucket per key. It is known in handle() already, so nothing else changes.",
+            "Understood: one bucket **per key**. It is known in `handle()` already, so nothing else changes.",
+            ToolCall("edit", edit),
             write("plan.md", PLAN),
             thinking="Behind a shared proxy all users would have shared one limit. The key is the better choice.",
         ),
-        turn("Before I end: do the tests pass as they are?", bash("python -m unittest discover -s tests")),
+        turn("Before I end: do the tests pass as they are?", bash("python -m unittest discover -v -s tests")),
     ]
 
 
 # The terminal
 
 
-class Glass:
-    """What a terminal shows: the little of its language that pi-marathon speaks. Anything else is a mistake."""
+class Window:
+    """A shell in a window of tmux, which knows all that a terminal must."""
 
-    _TOKEN = re.compile(r"\x1b\[([?\d;]*)([A-Za-z])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|([\r\n\a])|(.)\ufe0f?", re.DOTALL)
+    def __init__(self, room: Room, rows: int) -> None:
+        self._tmux = ["tmux", "-f", "/dev/null", "-S", str(room.pi.home / "tmux")]
+        env = room.env(COLORTERM="truecolor")
+        self._project = str(room.project)
+        env["PATH"] = f"{room.command.parent}:{env['PATH']}"
+        size = ["-x", str(COLUMNS), "-y", str(rows)]
+        shell = ["env", "PS1=$ ", "sh", "-i"]
+        subprocess.run([*self._tmux, "new-session", "-d", *size, *shell], cwd=room.project, env=env, check=True)
+        self.wait_for("$")
 
-    def __init__(self) -> None:
-        self._rows: list[dict[int, tuple[str, str]]] = [{}]
-        self._row = self._column = 0
-        self._style = ""
+    def type(self, text: str) -> None:
+        self._run("send-keys", "-l", text)
+        self._run("send-keys", "Enter")
 
-    def feed(self, data: bytes) -> None:
-        for codes, command, control, character in self._TOKEN.findall(data.decode()):
-            if command and not codes.startswith("?"):
-                self._obey(command, codes)
-            elif control == "\r":
-                self._column = 0
-            elif control == "\n":
-                self._down()
-            elif character:
-                self._put(character)
+    def wait_for(self, text: str) -> None:
+        until(lambda: text in self.shown(), f"{text} in the window", 120)
 
-    def lines(self) -> Iterator[Text]:
-        """The rows the window has, the last ones."""
-        empty: list[dict[int, tuple[str, str]]] = [{}] * (ROWS - len(self._rows))
-        for row in (self._rows + empty)[-ROWS:]:
-            shown: list[tuple[str, str]] = []
-            for column, cell in sorted(row.items()):
-                shown += [(" ", "")] * (column - sum(cells(character) for character, _ in shown)) + [cell]
-            runs = groupby(shown, key=lambda cell: (cell[1], _is_sign(cell[0])))
-            yield Text.assemble(*(_run("".join(text for text, _ in run), *key) for key, run in runs))
+    def shown(self, *options: str) -> str:
+        return self._run("capture-pane", "-p", *options)
 
-    def _put(self, character: str) -> None:
-        assert character[0].isprintable(), f"a terminal would act on {character!r}"
-        if self._column + cells(character) > COLUMNS:
-            self._column = 0
-            self._down()
-        self._rows[self._row][self._column] = (character, self._style)
-        self._column += cells(character)
+    def _run(self, *words: str) -> str:
+        return subprocess.run([*self._tmux, *words], capture_output=True, text=True, check=True).stdout
 
-    def _down(self) -> None:
-        self._row += 1
-        if self._row == len(self._rows):
-            self._rows.append({})
+    def save(self, name: str, title: str) -> None:
+        console = Console(record=True, file=io.StringIO(), width=COLUMNS, color_system="truecolor", force_terminal=True)
+        screen = self.shown("-e", "-N").replace(self._project, "~/api").replace("\ufe0f", "")
+        for text in AnsiDecoder().decode(screen):
+            if not text.plain.isascii():  # so rich places what follows a sign, and not the viewer's font
+                for gap in re.finditer(r" +|[^ -~─-╿│]+", text.plain):
+                    text.stylize("not blink", *gap.span())
+            console.print(text, no_wrap=True, highlight=False)
+        svg = console.export_svg(title=title, theme=THEME, code_format=SVG, unique_id=name)
+        (HERE / f"{name}.svg").write_text(svg, encoding="utf-8")
 
-    def _obey(self, command: str, codes: str) -> None:
-        match command:
-            case "m":
-                self._style = "" if codes in ("", "0") else f"{self._style}\x1b[{codes}m"
-            case "A":
-                self._row = max(0, self._row - 1)
-            case "G":
-                self._column = int(codes) - 1
-            case "K":
-                kept = self._rows[self._row].items()
-                self._rows[self._row] = {column: cell for column, cell in kept if column < self._column}
-            case _:
-                raise AssertionError(f"the pictures do not know CSI {codes}{command}")
-
-
-def _is_sign(character: str) -> bool:
-    """One that may be wider than a letter of the viewer's font; the lines of frames are not."""
-    return cells(character) > 1 or (category(character) == "So" and not "\u2500" <= character <= "\u257f")
-
-
-def _run(text: str, style: str, sign: bool) -> Text:
-    """Signs, and the spaces a run begins with, are spans: so rich places what follows them, and not the viewer."""
-    run = Text.from_ansi(style + text, end="")
-    run.stylize("not blink", 0, len(text) if sign else len(text) - len(text.lstrip(" ")))
-    return run
+    def close(self) -> None:
+        server = psutil.Process(int(self._run("display-message", "-p", "#{pid}")))
+        below = server.children(recursive=True)
+        self._run("kill-server")
+        psutil.wait_procs(below, 60)
 
 
 class Room(RealWorld):
@@ -200,13 +181,6 @@ class Room(RealWorld):
         self.command.parent.mkdir()
         self.command.write_text(f'#!/bin/sh\nexec {shlex.join(self.argv())} "$@"\n')
         self.command.chmod(0o755)
-
-    def shell(self) -> Pty:
-        env = self.env(PS1="$ ")
-        env["PATH"] = f"{self.command.parent}:{env['PATH']}"
-        terminal = Pty(["sh", "-c", 'cd "$1" && exec sh -i', "sh", str(self.project)], env)
-        terminal.resize(ROWS, COLUMNS)
-        return terminal
 
 
 # The pictures
@@ -242,57 +216,45 @@ SVG = """\
 """
 
 
-def save(glass: Glass, name: str, title: str) -> None:
-    console = Console(record=True, file=io.StringIO(), width=COLUMNS, color_system="truecolor", force_terminal=True)
-    for line in glass.lines():
-        console.print(line, no_wrap=True, highlight=False)
-    svg = console.export_svg(title=title, theme=THEME, code_format=SVG, unique_id=name)
-    (HERE / f"{name}.svg").write_text(svg, encoding="utf-8")
-
-
 def picture_the_gate(room: Room) -> None:
-    glass, terminal = Glass(), room.shell()
+    window = Window(room, 34)
     try:
-        glass.feed(terminal.expect(b"$ "))
-        terminal.send(COMMAND)
-        glass.feed(terminal.expect(b"Quit marathon\r\n"))
-        save(glass, "gate", "research is done: you decide")
-        terminal.send(b"q")
-        terminal.expect(b"$ ")
+        window.type(f"{COMMAND} stream")
+        window.wait_for("Quit marathon")
+        window.save("gate", "research is done: you decide")
     finally:
-        terminal.close()
+        window.close()
 
 
-def picture_the_stream(room: Room, steered: threading.Event) -> None:
-    assert room.cli("approve", TASK).returncode == 0
-    glass, terminal = Glass(), room.shell()
+def picture_a_session(room: Room, mode: str, steered: threading.Event, name: str, title: str) -> None:
+    window = Window(room, 48)
     try:
-        glass.feed(terminal.expect(b"$ "))
-        terminal.send(COMMAND)
-        glass.feed(terminal.expect(b"what the clients send."))
-        terminal.send(STEERING + b"\r")
-        glass.feed(terminal.expect("→ steering:".encode()))
+        window.type(f"clear; {COMMAND} {mode}")
+        window.wait_for("bucket per client")
+        window.type(STEERING)
+        window.wait_for("steering: per key" if mode == "stream" else "Steering: per key")
         steered.set()
-        glass.feed(terminal.expect(b"unittest discover"))
-        glass.feed(terminal.expect("iteration 2 │ ".encode()))
-        glass.feed(terminal.expect(b"s"))
-        save(glass, "stream", "a session at work: you may type")
+        window.wait_for("the_slow_one")
+        window.wait_for("tests · 3s" if mode == "stream" else "Elapsed 3")
+        window.save(name, title)
     finally:
         steered.set()
-        terminal.close()
+        window.close()
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        room = Room(Path(folder), ensure_pi())
-        steered = threading.Event()
-        room.furnish()
-        room.plays(by_phase({"research": [research], "plan": [plan(steered)]}))
-        try:
-            picture_the_gate(room)
-            picture_the_stream(room, steered)
-        finally:
-            room.close()
+    titles = {"stream": "a session in stream mode", "tui": "the same session on pi's own screen"}
+    for mode, title in titles.items():
+        with tempfile.TemporaryDirectory() as folder:
+            room, steered = Room(Path(folder), ensure_pi()), threading.Event()
+            room.furnish()
+            room.plays(by_phase({"research": [research], "plan": [plan(steered)]}))
+            try:
+                picture_the_gate(room)
+                assert room.cli("approve", TASK).returncode == 0
+                picture_a_session(room, mode, steered, "stream" if mode == "stream" else "pi", title)
+            finally:
+                room.close()
 
 
 if __name__ == "__main__":
