@@ -5,9 +5,11 @@ Nothing here merges or pushes, and a branch that holds work is never removed.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from marathon.core.text import one_line
@@ -28,10 +30,11 @@ def add_worktree(project: Path, folder: Path, branch: str) -> Path:
     top, head = top_of(project), head_of(project)
     if not (folder / ".git").exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        git(top, "worktree", "prune")
         known = has_branch(top, branch)
         new = () if known else ("--no-track", "-b", branch)
-        git(top, "worktree", "add", "-q", *new, str(folder), branch if known else head)
+        with _alone(top):
+            git(top, "worktree", "prune")
+            git(top, "worktree", "add", "-q", *new, str(folder), branch if known else head)
     below = folder / project.resolve().relative_to(top)
     return below if below.is_dir() else folder
 
@@ -39,11 +42,24 @@ def add_worktree(project: Path, folder: Path, branch: str) -> Path:
 def remove_worktree(folder: Path) -> None:
     """Take a worktree away with all that is in it. Its branch with the commits stays."""
     top = git(folder, "rev-parse", "--show-toplevel")
-    git(main_of(folder), "worktree", "remove", "--force", "--force", top)
+    with _alone(folder):
+        git(main_of(folder), "worktree", "remove", "--force", "--force", top)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One `git worktree` at a time in a repository. A second one fails on what the first has half made."""
+    common = os.open(Path(folder, git(folder, "rev-parse", "--git-common-dir")), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(common, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(common)
 
 
 def has_branch(project: Path, branch: str) -> bool:
-    return bool(git(project, "branch", "--list", branch))
+    name = f"refs/heads/{branch}"
+    return name in git(project, "for-each-ref", "--format=%(refname)", name).splitlines()
 
 
 def branch_of(folder: Path) -> str:
