@@ -1,6 +1,6 @@
 """Carries out command lines of pi-marathon in forked children, which may be told to die before their n-th change.
 
-Reads one JSON request a line, {"start": {args, cwd, env, out, err, kill_at}} or {"poll": pid}; answers each by one.
+Reads one JSON request a line, {"start": {args, cwd, env, out, err, kill_at, of}} or {"poll": pid}; answers each by one.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import signal
 import sys
 import traceback
@@ -24,10 +25,10 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 
 class Countdown:
-    """SIGKILL for this very process, and no fork of it, before its n-th change; 0 only counts."""
+    """SIGKILL for this very process, and no fork of it, before its n-th change (of one kind); 0 only counts."""
 
-    def __init__(self, kill_at: int) -> None:
-        self._kill_at = kill_at
+    def __init__(self, kill_at: int, of: str) -> None:
+        self._kill_at, self._of = kill_at, of
         self._pid = os.getpid()
         self.changes: list[str] = []
 
@@ -46,12 +47,16 @@ class Countdown:
             self._count(f"{arg.__name__} in {frame.f_code.co_name}")
 
     def _count(self, change: str) -> None:
+        if not re.search(self._of, change):
+            return
         self.changes.append(change)
         if len(self.changes) == self._kill_at:
             os.kill(self._pid, signal.SIGKILL)
 
 
-def carry_out(args: list[str], cwd: str, env: dict[str, str], out: str, err: str, kill_at: int | None) -> NoReturn:
+def carry_out(
+    args: list[str], cwd: str, env: dict[str, str], out: str, err: str, kill_at: int | None, of: str
+) -> NoReturn:
     """With `kill_at` None nothing is counted."""
     code = 70
     try:
@@ -60,7 +65,7 @@ def carry_out(args: list[str], cwd: str, env: dict[str, str], out: str, err: str
         os.chdir(cwd)
         for fd, path in ((0, os.devnull), (1, out), (2, err)):
             os.dup2(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), fd)
-        countdown = Countdown(kill_at or 0)
+        countdown = Countdown(kill_at or 0, of)
         try:
             if kill_at is not None:
                 countdown.watch()

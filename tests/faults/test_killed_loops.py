@@ -1,6 +1,7 @@
 """kill -9 of the runner of a measured loop before any change to a file: the next start ends as if there was no kill.
 
-`./bin/test` tries a few of them; MARATHON_FULL_SWEEP=1 tries them all.
+`./bin/test` tries a few of them. MARATHON_FULL_SWEEP=1 tries them all, and
+MARATHON_FULL_SWEEP=records those around a record.
 """
 
 from __future__ import annotations
@@ -9,32 +10,37 @@ import shutil
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from marathon.process.tree import find_by_environ
-from tests.faults.sweep import FULL, KILLED, Sweeper, copy_of, points
+from tests.faults.sweep import FULL, KILLED, RECORDS, Sweeper, copy_of, points
 from tests.process.driver import until
 from tests.support.loops import COMMIT, LoopWorld
 from tests.support.world import World
 
-# Each step with the action of its row. A sample does the first two, a full sweep all of them.
+# Each step with the action of its row. An agent that was cut off does its step again, so each step may be done twice.
+# A sample does the first two, a full sweep all of them.
 STEPS = {
     'note "one"; echo 90 > speed; echo new > file': "keep",
-    f'note "two"; echo 95 > speed; echo junk > junk; {COMMIT} own': "revert",
+    f'note "two"; echo 95 > speed; echo junk > junk; {COMMIT} own --allow-empty': "revert",
     "echo broken > speed": "crash",
     "touch broken; echo 10 > speed": "revert",
     "true": "skip",
     f'note "six"; {COMMIT} empty --allow-empty; echo 80 > speed': "keep",
     "echo 'echo 1' > bench.sh": "revert",
-    "git checkout -q -b other; echo 81 > speed": "revert",
-    "echo 95 > speed; echo junk > junk; rm file": "revert",
-    "git mv speed fast; cp fast speed; echo 70 > speed": "keep",
+    "git checkout -q -B other; echo 81 > speed": "revert",
+    "echo 95 > speed; echo junk > junk; rm -f file": "revert",
+    "mv speed fast; echo 70 > speed; git add -A": "keep",
 }
 DONE = dict(list(STEPS.items())[: None if FULL else 2])
 ENDS = ["baseline", *DONE.values()]
 KEPT = [number for number, action in enumerate(ENDS) if action == "keep"]
 FAILED = [number for number, action in enumerate(ENDS) if action in ("revert", "crash")]
+PARTS = 16 if FULL else 1  # of the sweep, for the workers of pytest
 
 
-def test_a_measured_loop_killed_anywhere(cli: Sweeper, world: World, tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_measured_loop_killed_anywhere(cli: Sweeper, world: World, tmp_path: Path, part: int) -> None:
     before = LoopWorld(world)
     before.start("--guard", "test ! -e broken", "--max-iterations", str(len(DONE)))
     before.steps(*DONE)
@@ -43,7 +49,7 @@ def test_a_measured_loop_killed_anywhere(cli: Sweeper, world: World, tmp_path: P
     assert _run(cli, undisturbed) == 0
     assert_ended(undisturbed, "undisturbed")
     changes = (undisturbed.world.home / "out.changes").read_text().splitlines()
-    for number in points(len(changes), max(1, len(changes) // 4)):
+    for number in points(len(changes), max(1, len(changes) // 4))[part::PARTS]:
         killed = LoopWorld(copy_of(world, tmp_path / "killed"), new=False)
         point = f"killed before change {number}: {changes[number - 1]}"
         # The number of changes differs a little from run to run, so the last ones may not come.
@@ -58,7 +64,7 @@ def _run(cli: Sweeper, loop: LoopWorld, kill_at: int = 0) -> int:
     out = loop.world.home / "out"
     out.unlink(missing_ok=True)
     env = loop.world.env(**loop.env)
-    return cli.wait(cli.fork(loop.run_args(), loop.project, env, out, out, kill_at))
+    return cli.wait(cli.fork(loop.run_args(), loop.project, env, out, out, kill_at, RECORDS))
 
 
 def _no_one_left(loop: LoopWorld) -> bool:
