@@ -69,6 +69,12 @@ class Rpc:
                 return event
         raise AssertionError(f"pi ended before {kind}: {self.process.communicate()[1]}")
 
+    def notice(self) -> str:
+        """The next one that an extension shows."""
+        while (shown := self.next("extension_ui_request"))["method"] != "notify":
+            pass
+        return str(shown["message"])
+
     def close(self) -> int:
         self.process.communicate()
         self._deadline.cancel()

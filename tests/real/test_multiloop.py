@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -165,6 +166,63 @@ def test_refusals_are_errors_and_the_status_line_names_running_loops(lab: Callab
     assert status(pi) == ("multiloop", "multiloop: perf#1")
     pi.next("agent_settled")
     assert status(at.rpc()) == ("multiloop", "multiloop: perf#1")  # a pi that starts later
+
+
+def test_after_a_turn_that_worked_on_a_loop_the_agent_is_told_what_comes_next(lab: Callable[..., Lab]) -> None:
+    at = lab(
+        START,
+        Turn("It is started."),
+        call("measure", lane="perf", measurements=[120.5], checks=[GUARD]),
+        Turn("The baseline is there."),
+        call("status"),
+        Turn("I only looked."),
+    )
+    pi = at.rpc()
+    pi.ask(type="prompt", message="hello")
+    for _ in range(3):
+        pi.next("agent_settled")
+    said = [text for text in at.said() if "is running. Next: " in text]
+    assert [text.splitlines()[0] for text in said] == [
+        "perf/r1 is running. Next: multiloop_measure perf --value X --check 'guard=pass:make test'",
+        "perf/r1 is running. Next: multiloop_iterate perf",
+    ]
+    pi.send(type="prompt", message="/multiloop resume")
+    pi.next("agent_settled")
+    assert "perf/r1 is running. Next: multiloop_iterate" in at.said()[-1]
+    assert len(at.model.requests) == 7
+
+
+def test_a_turn_that_the_human_cuts_off_is_the_last_one(lab: Callable[..., Lab]) -> None:
+    never = threading.Event()
+    at = lab(START, Turn("It is started, and", hold=never))
+    pi = at.rpc()
+    pi.ask(type="prompt", message="hello")
+    pi.next("tool_execution_end")
+    pi.next("message_update")
+    pi.send(type="abort")
+    pi.next("agent_settled")
+    never.set()
+    pi.send(type="prompt", message="/multiloop stop perf")
+    assert "Stopped: perf/r1" in pi.notice()
+    pi.send(type="prompt", message="/multiloop resume nothing")
+    assert "nothing" in pi.notice()
+    assert len(at.model.requests) == 2
+
+
+def test_a_goal_is_given_to_the_agent_and_loops_can_be_seen_and_ended(lab: Callable[..., Lab]) -> None:
+    at = lab(START, call("pause", target="perf"))
+    pi = at.rpc()
+    pi.send(type="prompt", message="/multiloop make it faster")
+    pi.next("agent_settled")
+    assert at.model.requests[0].last_text.startswith("Work towards this goal with a measured loop: make it faster\n")
+    assert len(at.model.requests) == 3  # a paused loop does not go on
+    for words, told in {"": "--faster, please", "ls": "perf/r1  paused"}.items():
+        pi.send(type="prompt", message=f"/multiloop {words}")
+        assert told in pi.notice()
+    later = at.rpc()
+    later.send(type="prompt", message="/multiloop resume perf")
+    assert "perf/r1 is running" in later.notice()
+    assert "Measured loops to go on with: perf/r1" in at.rpc().notice()
 
 
 def test_the_runners_own_sessions_have_the_tools_but_not_where_it_measures(real: RealWorld) -> None:

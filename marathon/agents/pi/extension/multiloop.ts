@@ -1,8 +1,9 @@
 /**
- * Measured loops inside pi: the multiloop_* tools, each of which is a command `pi-marathon loop … --json`, and a status
- * line with the loops of this project that are running.
+ * Measured loops inside pi: the multiloop_* tools, each of which is a command `pi-marathon loop … --json`, the command
+ * /multiloop, and a status line with the loops of this project that are running.
  *
  * The program decides and writes. A refusal is an error of the tool, with the sentence that says how to go on.
+ * After a turn that worked on a running loop, the agent is told what comes next, until the human says something else.
  */
 import { execFile } from "node:child_process";
 import * as fs from "node:fs";
@@ -17,6 +18,7 @@ const FOLDER = ".multiloop";
 const STATUS = "multiloop";
 const PATIENCE = 60_000; // milliseconds; another command may hold the lock for ten seconds
 const MOST_OUTPUT = 64 * 1024 * 1024;
+const MOST_TURNS = 200; // one after the other, without a word of the human
 const CONTROL = /\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 const TYPED = new RegExp(`${PROGRAM} loop (start|iterate|measure|decide|log|status|resume|pause|stop|archive)\\b`, "g");
 
@@ -30,8 +32,55 @@ export default function (pi: ExtensionAPI): void {
     ours ||= !pi.getAllTools().some((tool) => tool.name === "multiloop_start");
     if (!ours) return;
     for (const tool of TOOLS) register(pi, tool);
+    pi.registerCommand("multiloop", {
+      description: `Measured loops: GOAL, or one of ${VERBS.join(", ")}`,
+      handler: (args, ctx) => typed(pi, args.trim(), ctx).catch((error) => ctx.ui.notify(error.message, "error")),
+    });
     await findRunning(ctx);
   });
+  if (process.env.MARATHON_RUNNER_ID) return; // the runner decides what comes after a turn
+  let cutOff = false; // by Esc or an error
+  pi.on("agent_end", ({ messages }) => {
+    cutOff = ["aborted", "error"].includes((messages.at(-1) as Fields | undefined)?.stopReason);
+  });
+  pi.on("agent_settled", (_event, ctx) => goOn(pi, cutOff, ctx));
+  pi.on("input", ({ source }) => {
+    if (source !== "extension") turns = 0;
+  });
+}
+
+// Turn after turn
+
+const next = new Map<string, string>(); // by LANE/RUN: what comes next in each running loop that this turn worked on
+let turns = 0;
+
+function goOn(pi: ExtensionAPI, cutOff: boolean, ctx: ExtensionContext): void {
+  const due = [...next].map(([target, command]) => `${target} is running. Next: ${asTools(command)}`);
+  next.clear();
+  if (cutOff || due.length === 0 || !ctx.hasUI || ctx.hasPendingMessages()) return;
+  if (++turns > MOST_TURNS) return ctx.ui.notify(`${MOST_TURNS} turns without you. To go on: /multiloop resume`, "info");
+  pi.sendUserMessage(`${due.join("\n")}\nGo on until the loop ends. If you cannot, call multiloop_pause and say why.`);
+}
+
+// /multiloop
+
+const VERBS = ["ls", "status", "resume", "pause", "stop", "archive", "rm"];
+const BEGIN =
+  "Find the command that prints the number, and the one that has to pass before anything is kept. Start the loop with " +
+  "multiloop_start, record the baseline with multiloop_measure, then go on with multiloop_iterate.";
+
+async function typed(pi: ExtensionAPI, args: string, ctx: ExtensionContext): Promise<void> {
+  turns = 0;
+  const [verb = "status", ...words] = args.split(/\s+/).filter(Boolean);
+  if (!VERBS.includes(verb)) {
+    return pi.sendUserMessage(`Work towards this goal with a measured loop: ${args}\n\n${BEGIN}`, { deliverAs: "followUp" });
+  }
+  if (verb === "rm" && !(await ctx.ui.confirm("Remove this loop?", words.join(" ")))) return;
+  const answer = await told([verb, "--json", ...words], ctx.cwd);
+  learn(verb, answer, ctx);
+  const said = verb === "ls" ? listed(answer).map(({ target, status }) => `${target}  ${status}`).join("\n") : "";
+  ctx.ui.notify(said || textOf(answer), "info");
+  if (verb === "resume") goOn(pi, false, ctx);
 }
 
 // The tools
@@ -172,8 +221,7 @@ function register(pi: ExtensionAPI, { verb, about, parameters, words }: Tool): v
     parameters: Type.Object(parameters),
     async execute(_id, given, signal, _onUpdate, ctx) {
       const details = await told([verb, "--json", ...words(given as Fields)], ctx.cwd, signal);
-      for (const answer of listed(details)) note(answer);
-      show(ctx);
+      learn(verb, details, ctx);
       return { content: [{ type: "text" as const, text: asTools(textOf(details)) }], details };
     },
   });
@@ -220,6 +268,19 @@ const asTools = (said: string) => said.replace(CONTROL, "").replace(TYPED, "mult
 
 const running = new Map<string, string>(); // by LANE/RUN, such as perf#3
 
+/** What the answer to a verb says of the loops. */
+function learn(verb: string, answer: any, ctx: ExtensionContext): void {
+  for (const one of listed(answer)) {
+    note(one);
+    if (!running.has(one.target)) next.delete(one.target);
+    else if (!LOOKING.includes(verb) && isForAgents(one)) next.set(one.target, one.next);
+  }
+  show(ctx);
+}
+
+const LOOKING = ["status", "ls"];
+const isForAgents = ({ state }: Fields) => state?.status === "running" && state.measuredBy !== "runner";
+
 function note({ target, state }: Fields): void {
   if (state?.status !== "running") running.delete(target);
   else running.set(target, `${state.lane}#${state.activeIteration?.iteration ?? state.iteration}`);
@@ -235,8 +296,10 @@ function show(ctx: ExtensionContext): void {
 async function findRunning(ctx: ExtensionContext): Promise<void> {
   if (!ctx.hasUI || !hasLoops(ctx.cwd)) return;
   try {
-    for (const loop of await told(["ls", "--json"], ctx.cwd)) note(loop);
-    show(ctx);
+    const loops = listed(await told(["ls", "--json"], ctx.cwd));
+    learn("ls", loops, ctx);
+    const names = loops.filter(isForAgents).map(({ target }) => target);
+    if (names.length) ctx.ui.notify(`Measured loops to go on with: ${names.join(", ")} (/multiloop resume)`, "info");
   } catch {
     // Loops that cannot be read, or a session that was replaced: the next tool call says so.
   }
