@@ -68,6 +68,7 @@ class Outcome:
     steered: tuple[str, ...] = ()
     signal: bool = False  # the last message says that everything is done
     session: str = ""  # as the agent names it
+    last_words: str = ""  # of a program that ended well
     denied: str = ""  # what the agent was not allowed to use, and how to allow it
 
 

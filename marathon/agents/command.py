@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import signal
+from collections import deque
 from dataclasses import dataclass, replace
 
 from marathon.agents.base import Host, Mode, Outcome, crash, interruption, run_program
@@ -69,11 +70,13 @@ def _outcome(exit: Exit, session: _Session, terminal: bool) -> Outcome:
     if by_runner := interruption(exit):
         return by_runner
     if exit.code == 0:
-        return Outcome("ended", seconds=exit.seconds, signal=says_complete(session.last_out))
+        done = says_complete(session.last_out)
+        return Outcome("ended", seconds=exit.seconds, signal=done, last_words=session.last_lines())
     if terminal and exit.signal in _CLOSED_BY_HUMAN:
         return Outcome("left", "closed by the human", exit.seconds)
-    said, failure = f": {one_line(session.last, 160)}" if session.last else "", failure_of(session.last)
-    permanent = is_blocking(exit.code, session.last) or failure.kind == "login"
+    words = session.last_words()
+    said, failure = f": {one_line(words, 160)}" if words else "", failure_of(words)
+    permanent = is_blocking(exit.code, words) or failure.kind == "login"
     retry_after = None if permanent else failure.retry_after
     return Outcome("crashed", crash(exit) + said, exit.seconds, permanent=permanent, retry_after=retry_after)
 
@@ -82,8 +85,8 @@ class _Session:
     """What one run of the program said."""
 
     def __init__(self, host: Host) -> None:
-        self.last = ""  # its last line,
-        self.last_out = ""  # and the last one on standard output
+        self.last_out = ""  # its last line on standard output
+        self._lines = deque([""], maxlen=3)  # the last ones of all
         self._host = host
         self._in_line: dict[str, bool] = {}  # by stream: the piece before was not the end of its line
         self._offset = 0  # in the usage file
@@ -96,9 +99,18 @@ class _Session:
             self._count(line)
             return False
         if line.strip():
-            self.last = line
+            self._lines.append(line)
             self.last_out = line if stream == "out" else self.last_out
         return True
+
+    def last_lines(self) -> str:
+        """More than one, because some programs wrap what they say."""
+        return " ".join(self._lines).strip()
+
+    def last_words(self) -> str:
+        """Its last line, or the last ones if only these are a complaint about the login."""
+        last, lines = self._lines[-1], self.last_lines()
+        return lines if failure_of(last).kind != "login" and failure_of(lines).kind == "login" else last
 
     def is_over(self) -> bool:
         self.read_usage_file()

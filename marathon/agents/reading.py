@@ -33,7 +33,9 @@ _PERMANENT_CODES = {
 # A new session begins with an empty context.
 _FIXED_BY_A_NEW_SESSION = {"context_length_exceeded", "contextWindowExceeded"}
 _LOGIN_WORDS = re.compile(
-    r"not logged in|please run /login|(?:invalid|incorrect|no) (?:x-)?api[ -]key|unauthorized", re.I
+    r"not logged in|please run /login|(?:invalid|incorrect|no) (?:x-)?api[ -]key|unauthorized"
+    r"|AuthenticationError|not able to authenticate",
+    re.I,
 )
 _LIMIT_CODES = {"rate_limit_error", "rate_limit_exceeded", "usageLimitExceeded", "rateLimitExceeded"}
 _SECONDS = ("retry_after", "retry_after_seconds", "resets_in_seconds", "reset_after_seconds")

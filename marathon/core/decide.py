@@ -180,7 +180,8 @@ def stuck_reason(life: Life, limits: Limits) -> str | None:
     breakers, idle = limits.breakers, life.streaks.idle
     if breakers.no_progress and idle >= breakers.no_progress:
         sessions = _joined(range(max(1, life.iteration - idle + 1), life.iteration + 1))
-        return f"Nothing changed in the last {counted(idle, 'session')} ({sessions})."
+        said = f" The agent's last words: {life.ended.cause}" if life.ended and life.ended.cause else ""
+        return f"Nothing changed in the last {counted(idle, 'session')} ({sessions}).{said}"
     return circles(life.contents, breakers.back_and_forth)
 
 

@@ -27,7 +27,8 @@ SKIPPED = {
     *(".git", ".hg", ".marathon", "node_modules", ".venv"),
     *("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"),
 }
-NOTES = ("/.pi/marathon-states/", "/.pi/agent/sessions/")  # ours and pi's: the project may be a home folder
+# Ours, pi's (the project may be a home folder) and aider's. They are no work.
+NOTES = ("/.pi/marathon-states/", "/.pi/agent/sessions/", "/.aider.tags.cache.v4/")
 
 
 @dataclass(frozen=True)

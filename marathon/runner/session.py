@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from marathon.agents.base import Host, Outcome
 from marathon.agents.meter import Meter
+from marathon.agents.reading import failure_of
 from marathon.core import events
 from marathon.core.breakers import last_contents
 from marathon.core.budgets import BUDGETS, Allowance, with_amounts
@@ -163,12 +164,18 @@ def run_session(marathon: Marathon, step: RunSession) -> None:
     measured = marathon.workbench is not None
     # What the agent of a measured loop leaves in the tree says enough, and so do the boxes of a checklist.
     may_be_silent = measured or phase.checklist is not None
-    if outcome.ending == "ended" and not asks and not may_be_silent and task.state_mark() == state_before:
-        marathon.tell("The agent did not update STATE.json, so this phase continues.", "warning")
+    silent = outcome.ending == "ended" and not asks and task.state_mark() == state_before
     writes = hold_to_writes(marathon, phase, project_before) if project_before else unchecked
     artifacts = task.artifacts()
     changes = UNKNOWN if measured else changes_since(marathon.project, began, task.folder, artifacts)
     changes = Changes(changes.moved or before != artifacts, changes.files)
+    if silent and not (changes.moved or changes.files):
+        # Some programs end well whatever happens. What they said counts when there is no work beside it.
+        outcome = replace(outcome, cause=one_line(outcome.last_words, 160))
+        if failure_of(outcome.last_words).kind == "login":
+            outcome = replace(outcome, ending="crashed", permanent=True)
+    if silent and not may_be_silent and outcome.ending == "ended":
+        marathon.tell("The agent did not update STATE.json, so this phase continues.", "warning")
     observe(marathon, phase, outcome, channel, changes, meter.warned, writes)
 
 

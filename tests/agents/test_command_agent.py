@@ -203,6 +203,14 @@ def test_every_ending_in_both_modes(runner: Runner, exit: Exit, streaming: str, 
         assert outcome == Outcome(outcome.ending, outcome.cause, outcome.seconds)
 
 
+def test_a_complaint_about_the_key_is_read_though_it_is_wrapped(runner: Runner) -> None:
+    outcome = sh("echo one; echo AuthenticationError:; echo Wrong key. Set; echo 'it with `set`.'; exit 1").run(
+        runner.host()
+    )
+    assert outcome.cause == "exit code 1: AuthenticationError: Wrong key. Set it with `set`."
+    assert outcome.permanent
+
+
 @pytest.mark.parametrize(("mode", "terminal"), [("stream", False), ("tui", True)])
 def test_on_the_terminal_the_prompt_is_only_in_its_file(runner: Runner, mode: Mode, terminal: bool) -> None:
     started: list[Command] = []

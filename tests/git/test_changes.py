@@ -102,7 +102,8 @@ def test_a_huge_file_a_link_and_a_pipe_are_not_read(project: Path) -> None:
 
 
 def test_what_we_and_pi_note_in_a_home_folder_is_no_change(project: Path) -> None:
-    notes = [project / ".pi" / "marathon-states" / "a.json", project / ".pi" / "agent" / "sessions" / "b.jsonl"]
+    made = (".pi/marathon-states/a.json", ".pi/agent/sessions/b.jsonl", ".aider.tags.cache.v4/cache.db")
+    notes = [project / name for name in made]
     skill = project / ".pi" / "agent" / "skills" / "mine.md"
     for path in (*notes, skill):
         path.parent.mkdir(parents=True)

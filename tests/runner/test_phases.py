@@ -253,6 +253,13 @@ def test_three_sessions_that_change_nothing_are_stuck(world: World) -> None:
     assert "Nothing changed in the last 3 sessions" in ran.stdout
 
 
+def test_the_gate_of_a_stuck_agent_tells_its_last_words(world: World) -> None:
+    world.script({"say": ["Hello", "Error: there is no", "such model"]})
+    assert world.run().returncode == 5
+    (gate,) = world.records("gate_opened")
+    assert gate["message"].endswith("(1, 2, 3). The agent's last words: Hello Error: there is no such model")
+
+
 def test_work_in_the_project_outside_of_the_task_is_a_change(world: World) -> None:
     idle: Entry = {"state": {"state": "running", "phase": "research"}}
     world.script(idle, idle, {**idle, "touch": "code.py"}, idle, idle, research())
@@ -301,3 +308,16 @@ def test_an_agent_that_writes_no_state_is_told_of(world: World) -> None:
     assert ran.returncode == 3
     assert ran.stdout.count("The agent did not update STATE.json") == 1
     assert world.sessions() == 2
+
+
+@pytest.mark.parametrize(
+    ("work", "gate"), [({}, "failed"), ({"touch": "code.py"}, "review"), ({"append": {"work.md": "x\n"}}, "review")]
+)
+def test_a_wrong_key_is_a_gate_though_the_agent_ended_well(world: World, work: Entry, gate: str) -> None:
+    said = "The API provider is not able to authenticate you. Check your API key."
+    world.script({"say": ["Sorry.", said], **work}, research())
+    ran = world.run()
+    assert ran.returncode == (1 if gate == "failed" else 3), ran.stdout
+    (opened,) = world.records("gate_opened")
+    assert opened["reason"] == gate
+    assert gate != "failed" or opened["message"] == f"The agent cannot continue: Sorry. {said}"
