@@ -40,14 +40,14 @@ def ensure_pi(folder: Path = HERE) -> PiInstall:
 
 def ensure_packages(folder: Path) -> Path:
     """The packages that a folder's lock file names."""
-    with _one_at_a_time(folder):
+    with one_at_a_time(folder):
         if not _as_locked(folder):
             _install(folder)
     return folder / "node_modules"
 
 
 @contextmanager
-def _one_at_a_time(folder: Path) -> Iterator[None]:
+def one_at_a_time(folder: Path) -> Iterator[None]:
     fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)

@@ -170,7 +170,7 @@ class ModelServer:
     def _answer(self, handler: BaseHTTPRequestHandler, turn: Turn) -> None:
         if turn.fault == "hang":
             self._wait()
-        if turn.status != 200:
+        if turn.body or turn.status != 200:
             return _send_whole(handler, turn)
         handler.send_response(200)
         handler.send_header("Content-Type", "text/event-stream")

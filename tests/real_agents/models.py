@@ -201,3 +201,51 @@ def _for_opencode(call: ToolCall) -> ToolCall:
         case "bash":
             return ToolCall("bash", {**call.arguments, "description": "a step"})
     return call
+
+
+class PromptRequest(Request):
+    """Of a program that puts its own words around the prompt."""
+
+    @property
+    def first_user_text(self) -> str:
+        texts = (_all_text(message) for message in self.messages)
+        return next((text for text in texts if "# Marathon: phase" in text), "")
+
+
+class AiderRequest(PromptRequest):
+    tools = property(lambda self: ["edit"])  # it has none: what the model says is the edit
+
+
+class Aider(ModelServer):
+    """One request a session: all that the script writes comes in one answer, as files in full."""
+
+    reads = AiderRequest
+
+    def _take(self, request: Request) -> Turn:
+        said = ""
+        while (turn := super()._take(request)).tools:
+            files = [(call.arguments["path"], call.arguments["content"]) for call in turn.tools]
+            said += "\n".join([turn.text, *(f"\n{path}\n```\n{content}\n```\n" for path, content in files)])
+        return replace(turn, text=said + turn.text)
+
+
+class Mini(ModelServer):
+    """A model that reads the prompt's file first, acts by the shell alone, and ends with mini's own command."""
+
+    reads = PromptRequest
+
+    def _take(self, request: Request) -> Turn:
+        turn = Turn(tools=[ToolCall("bash", {"command": 'cat "$MARATHON_PROMPT_FILE"'})])
+        turn = super()._take(request) if request.first_user_text or not callable(self.script) else turn
+        return turn if turn.body else replace(turn, body=_completion(turn))
+
+
+def _completion(turn: Turn) -> Json:
+    commands = [_for_codex(call)[1]["cmd"] for call in turn.tools] or ["echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"]
+    functions = [{"name": "bash", "arguments": json.dumps({"command": command})} for command in commands]
+    calls = [{"id": f"call_{secrets.token_hex(6)}", "type": "function", "function": each} for each in functions]
+    message = {"role": "assistant", "content": turn.text, "tool_calls": calls}
+    usage = {"prompt_tokens": turn.prompt_tokens, "completion_tokens": turn.completion_tokens}
+    choice = {"index": 0, "finish_reason": "tool_calls", "message": message}
+    total = {**usage, "total_tokens": sum(usage.values())}
+    return {"id": "turn", "object": "chat.completion", "created": 0, "choices": [choice], "usage": total}
