@@ -188,6 +188,7 @@ class Gate(_Record):
     answered: dict[str, str] = field(default_factory=dict)  # comments that the agent answered since the last gate
     comments: int = 0  # how many there were when it opened
     writes: list[str] = field(default_factory=list)  # what sessions of this round wrote where they may not
+    put_back: list[str] = field(default_factory=list)  # shell commands, each brings back what one of them wrote
     unanswered: list[str] = field(default_factory=list)  # ids of the comments it must answer and has not
 
 

@@ -34,5 +34,5 @@ def told(phase: str, writes: Writes, task: str) -> str:
     did += [f"committed {writes.commit[:12]} (kept in refs/pi-marathon/undone)"] if writes.commit else []
     said = f"{phase} {' and '.join(did)} although it may not." if did else f"{phase} may have written where it may not."
     undone = f"Not all of it was undone: {writes.left}" if writes.left else "It was undone."
-    kept = f"A copy is kept as {task}/{writes.patch} (git apply brings it back)." if writes.patch else ""
+    kept = f"A copy is kept as {task}/{writes.patch}." if writes.patch else ""
     return " ".join(filter(None, (said, undone, kept, unchecked)))

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from marathon.core.records import Writes
 from marathon.core.text import one_line
+from marathon.errors import MarathonError
 from marathon.git.changes import NOTES, SKIPPED
 from marathon.git.snapshot import NoSnapshot, Snapshots
-from marathon.git.worktree import GitFailed, git
+from marathon.git.worktree import GitFailed, git, top_of
 from marathon.store.files import make_private_directory, write_atomic
 from marathon.store.task import HUMAN, OWN, STATE
 
@@ -88,6 +90,36 @@ class WriteGuard(Snapshots):
         kept = os.path.relpath(patch, self._task) if names else ""
         files = [*names, *large]
         return Writes(files=files[:_MOST_NAMES], count=len(files), patch=kept, commit=commit, left=problem)
+
+    def command_back(self, writes: Writes, home: Path) -> str:
+        """What a human types in the folder `home` to bring back what was undone. Empty where nothing was."""
+        patch = self._task.resolve() / writes.patch
+        with contextlib.suppress(MarathonError):  # the repository is gone
+            there, top = ["git"], top_of(self._project)
+            if top != home.resolve():
+                there = ["git", "-C", str(top)]
+            elif patch.is_relative_to(top):
+                patch = patch.relative_to(top)
+            return " && ".join(shlex.join([*there, *step]) for step in _steps_back(writes, patch))
+        return ""
+
+    def put_back(self, undone: Sequence[Writes]) -> str:
+        """Bring it back, and say so. What cannot be brought back is left as it is."""
+        said = []
+        for writes in undone:
+            what = ", ".join(map(one_line, writes.files)) or writes.commit[:12]
+            patch = self._task.resolve() / writes.patch
+            try:
+                top = top_of(self._project)
+                if writes.patch and _is_there(top, patch):
+                    said.append(f"There already: {what}.")
+                    continue
+                for step in _steps_back(writes, patch):
+                    git(top, *step)
+                said.append(f"Put back: {what}.")
+            except MarathonError as error:
+                said.append(f"Not put back: {what}. {error}")
+        return "\n".join(said)
 
     def sees_task(self) -> bool:
         """Whether git would notice what is written in the task's folder."""
@@ -180,6 +212,22 @@ class WriteGuard(Snapshots):
         except OSError as error:
             return f"git's index could not be put back: {error.strerror}."
         return ""
+
+
+def _steps_back(writes: Writes, patch: Path) -> list[list[str]]:
+    """For git in the top folder. No commit that came later is taken off its branch."""
+    if writes.left:
+        return []
+    follows, move = ["merge-base", "--is-ancestor", "HEAD", writes.commit], ["reset", "-q", writes.commit]
+    apply = ["apply", "--whitespace=nowarn", str(patch)]
+    return [*[follows] * bool(writes.commit), *[apply] * bool(writes.patch), *[move] * bool(writes.commit)]
+
+
+def _is_there(top: Path, patch: Path) -> bool:
+    with contextlib.suppress(GitFailed):
+        git(top, "apply", "--check", "--reverse", str(patch))
+        return True
+    return False
 
 
 def _is_ancestor(project: Path, older: str, newer: str) -> bool:

@@ -12,7 +12,7 @@ from marathon.core.gates import POLICIES, offers
 from marathon.core.life import Life
 from marathon.core.records import Gate
 from marathon.errors import MarathonError
-from marathon.git.snapshot import Snapshots
+from marathon.git.writes import WriteGuard
 from marathon.runner.review import asked, document_text, not_sent, standings, summary_line
 from marathon.runner.sights import document_at_hand, last_log, sights
 from marathon.store.comments import add_comment
@@ -36,7 +36,7 @@ class TaskAtGate(Protocol):
     @property
     def where(self) -> Where: ...
     @property
-    def snapshots(self) -> Snapshots: ...
+    def snapshots(self) -> WriteGuard: ...
 
 
 def gate_view(seen: TaskAtGate, gate: Gate, *, resume: str, program: str, code: str) -> GateView:
@@ -65,6 +65,7 @@ def gate_view(seen: TaskAtGate, gate: Gate, *, resume: str, program: str, code: 
         denied=life.denied,
         log=_shown_log(seen, log) if policy.shows_log else None,
         code="" if gate.answers == "here" else code,
+        put_back=(lambda: seen.snapshots.put_back([each for _, each in life.writes])) if gate.put_back else None,
     )
 
 

@@ -92,7 +92,9 @@ def _open(marathon: Marathon, gate: Gate) -> None:
     new = {each.comment.id: each.answer.text for each in found if each.answer}
     gate = replace(gate, comments=len(found), answered=dict(new.items() - set(known)), unanswered=unanswered(found))
     told = [told_writes(phase, writes, str(marathon.shown)) for phase, writes in marathon.life.writes]
-    gate = replace(gate, writes=list(dict.fromkeys(told)))
+    home = marathon.options.home or marathon.project
+    back = [marathon.snapshots.command_back(writes, home) for _, writes in marathon.life.writes]
+    gate = replace(gate, writes=list(dict.fromkeys(told)), put_back=list(filter(None, back)))
     marathon.record(replace(gate, token=token, answers="here" if marathon.options.answers_here else "code"))
     marathon.emit(events.GateOpened(gate.reason, gate.phase, gate.message))
 

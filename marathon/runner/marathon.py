@@ -22,7 +22,6 @@ from marathon.core.events import Event, Notice, Sink
 from marathon.core.life import Life
 from marathon.core.records import Oversight, Record
 from marathon.core.steps import Now
-from marathon.git.snapshot import Snapshots
 from marathon.git.writes import WriteGuard
 from marathon.process.clock import moment
 from marathon.process.signals import Signals
@@ -104,8 +103,7 @@ class Marathon:
     environ: Mapping[str, str]
     clock: Callable[[], datetime]
     now: Callable[[], Now]
-    snapshots: Snapshots
-    guard: WriteGuard
+    snapshots: WriteGuard
     workbench: Workbench | None = None  # of a measured loop
     team: Team | None = None  # where phases may choose their agent
     leave_screen: Callable[[], Sink] = lambda: ignore  # returns who still watches without a terminal
@@ -215,8 +213,7 @@ def open(
             environ=environ,
             clock=clock,
             now=now,
-            snapshots=Snapshots(project, options.task.own),
-            guard=WriteGuard(project, options.task.folder),
+            snapshots=WriteGuard(project, options.task.folder),
             workbench=workbench,
             team=team,
             leave_screen=leave_screen,

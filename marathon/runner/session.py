@@ -186,7 +186,7 @@ def _look_at_project(marathon: Marathon, phase: Phase) -> tuple[Before | None, W
     try:
         if why := marathon.snapshots.problem:  # git has just tried, which may have taken long
             raise NoSnapshot(why)
-        return marathon.guard.look(), None
+        return marathon.snapshots.look(), None
     except (NoSnapshot, OSError, MarathonError) as error:
         unchecked = Writes(unchecked=one_line(str(error), 300))
         if not marathon.told_unchecked:
@@ -204,10 +204,10 @@ def hold_to_writes(marathon: Marathon, phase: Phase, before: Before, leave: str 
     if any(each.task != task.folder for each in here):
         leave = leave or "Another marathon works in the same folder."
     try:
-        writes = marathon.guard.hold(before, [task.folder] if phase.writes == "task" else allowed, patch, leave)
+        writes = marathon.snapshots.hold(before, [task.folder] if phase.writes == "task" else allowed, patch, leave)
     except (NoSnapshot, OSError, MarathonError) as error:
         writes = Writes(left=f"It could not be compared. {one_line(str(error), 300)}")
-    if phase.writes == "none" and not marathon.guard.sees_task():
+    if phase.writes == "none" and not marathon.snapshots.sees_task():
         writes = replace(writes or Writes(), unchecked="git does not see what is written in the task's folder.")
     if writes:
         marathon.tell(told_writes(phase.id, writes, str(marathon.shown)), "warning")

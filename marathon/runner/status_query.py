@@ -16,13 +16,13 @@ from marathon.core.courses.table import COURSES, DEFAULT
 from marathon.core.courses.where import Where
 from marathon.core.gates import POLICIES, Offer, commands, offers
 from marathon.core.life import Life, fold
-from marathon.core.records import Begun, Gate, Record
+from marathon.core.records import Begun, Gate, Record, RunStarted
 from marathon.core.sessions import sessions_of
 from marathon.core.state import StateInvalid
 from marathon.core.steps import Now, left
 from marathon.core.text import duration, one_line, steps_line
 from marathon.errors import TaskInvalid
-from marathon.git.snapshot import Snapshots
+from marathon.git.writes import WriteGuard
 from marathon.process.clock import moment
 from marathon.show.program import as_typed, program
 from marathon.show.status import Status
@@ -53,8 +53,9 @@ class Known:
         return self.course.where(self.life)
 
     @property
-    def snapshots(self) -> Snapshots:
-        return Snapshots(self.project, self.task.own)
+    def snapshots(self) -> WriteGuard:
+        """Of the folder that the agent works in."""
+        return WriteGuard(Path(self.life.worktree.folder) if self.life.worktree else self.project, self.task.folder)
 
     @property
     def offers(self) -> tuple[Offer, ...]:
@@ -131,6 +132,7 @@ def status_of(known: Known, resume: str, *, runner: str = "", session_too: bool 
         sessions=[facts for facts in sessions_of(known.records) if facts["run"] == life.run],
         session=session,
         gate=gate_facts(gate, open_offers, str(known.shown), _document(known)) if gate and not sent else None,
+        put_back=_commands_back(known.records),
         answer_with=[as_typed(command) for command in commands(open_offers, str(known.shown))],
         resume=with_option(resume, '-h "what else to do"') if condition in ("completed", "cancelled") else resume,
         worktree=life.worktree.folder if life.worktree else "",
@@ -202,6 +204,15 @@ def gate_facts(gate: Gate, offers: Sequence[Offer], task: str, document: str | N
         "document": document,
         "offers": [{**asdict(offer), "command": as_typed(offer.command(task))} for offer in offers],
     }
+
+
+def _commands_back(records: Sequence[Record]) -> list[str]:
+    """What brings back the writes that were undone in this run, also after their gate was answered."""
+    found: list[str] = []
+    for record in records:
+        found = [] if isinstance(record, RunStarted) else found
+        found += record.put_back if isinstance(record, Gate) else []
+    return list(dict.fromkeys(found))
 
 
 def _document(known: Known) -> str | None:

@@ -39,6 +39,7 @@ class Status:
     sessions: Sequence[dict[str, Any]] = ()
     session: dict[str, Any] | None = None  # the one that runs now: iteration, phase, seconds, usage, what it did last
     gate: dict[str, Any] | None = None
+    put_back: Sequence[str] = ()  # shell commands that bring back what sessions may not write
     answer_with: Sequence[str] = ()
     resume: str = ""
     worktree: str = ""  # where the agent works, if not in the project itself
@@ -78,6 +79,8 @@ def status_lines(status: Status) -> list[str]:
         lines += ["Sessions:", *map(session_line, status.sessions)]
     if status.background:
         lines.append(f"{'See it:':11}pi-marathon attach {shlex.quote(status.task)}")
+    if status.put_back:
+        lines += ["Undone, because its phase may not write it. Put it back:", *(f"  {each}" for each in status.put_back)]
     if status.answer_with:
         lines += ["Answer with one of:", *(f"  {command}" for command in status.answer_with)]
     if status.resume:

@@ -54,6 +54,7 @@ class GateView:
     log: Path | None = None  # of the last session
     denied: str = ""  # what the agent was not allowed to use
     code: str = ""  # what an answer from another shell needs
+    put_back: Callable[[], str] | None = None  # brings back what was undone, and says so
     leave: Callable[[], None] | None = None  # the marathon goes on without this terminal, and the gate stays open
 
 

@@ -38,8 +38,10 @@ def describe(view: GateView) -> list[str]:
     elif gate.message:
         lines.append(f"⚠️  {one_line(gate.message, 600)}")
     lines += [f"{'' if line.startswith(UNCHECKED) else '⚠️  '}{one_line(line, 900)}" for line in gate.writes]
+    if gate.put_back:
+        lines += ["If it was your own work, put it back:", *(f"    {command}" for command in gate.put_back)]
     if gate.more:
-        lines.append(f"To continue with more: {with_option(view.resume, gate.more)}")
+        lines += ["To continue with more:", f"    {with_option(view.resume, gate.more)}"]
     if view.denied:
         lines.append(f"⚠️  {one_line(view.denied, 600)}")
     if gate.note:
@@ -93,8 +95,9 @@ def check_lines(results: Sequence[CheckResult]) -> list[str]:
 
 
 def fitted(text: str, columns: int) -> str:
-    """The gate's text, without its frame if the window is too narrow."""
-    text = "\n".join(wrapped(line, columns) if len(line) > columns else line for line in text.split("\n"))
+    """The gate's text, without its frame if the window is too narrow. What is indented by four is for copying."""
+    lines = text.split("\n")
+    text = "\n".join(wrapped(line, columns) if len(line) > columns and line[:4].strip() else line for line in lines)
     if columns >= len(RULE):
         return text
     return text.replace(TITLE, "⏸️  MARATHON PAUSED").replace(RULE, "─" * columns)

@@ -194,6 +194,8 @@ class TerminalSurface:
         if key == "b" and view.leave:
             view.leave()
             return Answer(choice="refresh")
+        if key == "u" and view.put_back:
+            print(clean(view.put_back()), flush=True)
         if key == "w":
             self._outside(lambda: open_page(view.task, lambda: (elsewhere() or _NONE).choice != "refresh"))
         if key == "c" and view.commenting:
@@ -235,6 +237,7 @@ def _options(view: GateView) -> list[Option]:
     """The gate's offers, with the keys that only show or note something before the rarely used ones."""
     keys = [Key("c", f"Comment on {view.commenting.file}")] if view.commenting else []
     keys += [Key("e", f"Edit {view.at_hand.name}")] if view.at_hand else []
+    keys += [Key("u", "Put back what was undone")] if view.put_back else []
     keys.append(Key("w", "Page in the browser"))
     rare = next((at for at, offer in enumerate(view.offers) if offer.key in "lmx"), len(view.offers))
     leave = [Key("b", "Leave it in the background")] if view.leave else []

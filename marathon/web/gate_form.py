@@ -33,6 +33,7 @@ def gate_form(session: Session, view: View, gate: Gate, words: str) -> Html:
         h("p", h("small", summary_line(view.known, gate, view.standings))),
         h("pre" if whole else "p", gate.message, class_="message") if gate.message else None,
         [h("p", one_line(line, 900)) for line in gate.writes],
+        [h("p", "If it was your own work, put it back: ", h("code", each)) for each in gate.put_back],
         h("p", "Note: ", one_line(gate.note, 600)) if gate.note else None,
         h("ul", [h("li", check_line(each)) for each in view.status.checks], class_="plain"),
         h("p", " ".join(rating_lines(rating))) if rating else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -139,3 +140,51 @@ def test_an_unchanged_project_costs_little(project: Path) -> None:
         took.append(time.perf_counter() - began)
     print(f"{min(took) * 1000:.0f} ms")
     assert min(took) < 1
+
+
+@pytest.mark.parametrize("below", ["", "sub folder"])
+def test_the_command_brings_everything_back_as_it_is_printed(project: Path, below: str) -> None:
+    """Also from a project that is only a part of the repository, and with a commit of the human's own."""
+    home = project / below
+    home.mkdir(exist_ok=True)
+    (home / "old.bin").write_bytes(b"\0\1")
+    (project / "gone.py").write_text("g\n")
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "more")
+    guard = WriteGuard(home, project / "task")
+    before, head = guard.look(), git(project, "rev-parse", "HEAD")
+
+    (home / "old.bin").write_bytes(b"\0\2")
+    (project / "code.py").write_text("trailing space \n")
+    (project / "gone.py").unlink()
+    (project / "new.bin").write_bytes(b"\0\3")
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "mine")
+    commit = git(project, "rev-parse", "HEAD")
+    (project / "later.py").write_text("not committed\n")
+    then = files(project)
+    writes = held(project, guard, before)
+    assert writes is not None
+    assert git(project, "rev-parse", "HEAD") == head
+    command = guard.command_back(writes, home)
+    assert ("-C" in command) == bool(below)
+
+    subprocess.run(command, shell=True, cwd=home, check=True)
+    assert files(project) == then
+    assert git(project, "rev-parse", "HEAD") == commit
+    assert git(project, "status", "--porcelain", "--", ":!task") == "?? later.py\n"
+
+
+def test_a_put_back_never_takes_a_later_commit_off_the_branch(project: Path) -> None:
+    guard = WriteGuard(project, project / "task")
+    before = guard.look()
+    (project / "new.py").write_text("n\n")
+    git(project, "add", "new.py")
+    git(project, "commit", "-qm", "mine")
+    writes = held(project, guard, before)
+    assert writes is not None
+    git(project, "commit", "-q", "--allow-empty", "-m", "later")
+    later = git(project, "rev-parse", "HEAD")
+    assert "Not put back" in guard.put_back([writes])
+    assert subprocess.run(guard.command_back(writes, project), shell=True, cwd=project).returncode
+    assert git(project, "rev-parse", "HEAD") == later

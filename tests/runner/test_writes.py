@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
+from collections.abc import Callable
 
 import pytest
 
 from tests.git.test_snapshot import git
+from tests.process.driver import Pty
 from tests.support.world import World, finish, plan, research
 
 
@@ -92,3 +95,25 @@ def test_none_is_only_the_output(repository: World) -> None:
     assert (world.task / "o.md").exists()
     assert not (world.task / "more.md").exists()
     assert "write only `task/o.md` and `task/STATE.json`" in world.prompt(1)
+
+
+def test_a_human_puts_back_what_was_undone(repository: World, on_terminal: Callable[..., Pty]) -> None:
+    world = repository
+    world.script(research(run="echo mine > code.py; echo new > new.py"), plan(hold=True))
+    terminal = on_terminal()
+    shown = terminal.expect(b"Quit marathon").decode()
+    command = shown.split("put it back:")[1].splitlines()[1].strip()
+    assert f"  {command}\n" in world.cli("status", "task").stdout
+    for said in (b"Put back: code.py, new.py.", b"There already: code.py, new.py."):
+        terminal.send(b"u")
+        terminal.expect(said)
+        terminal.expect(b"? shows the options")
+    assert (world.project / "code.py").read_text() == "mine\n"
+    git(world.project, "checkout", "-q", "code.py")
+    (world.project / "new.py").unlink()
+    subprocess.run(command, shell=True, cwd=world.project, check=True)
+    assert (world.project / "new.py").read_text() == "new\n"
+    terminal.send(b"q")
+    assert terminal.wait() == 3
+    world.cli("approve", "task")
+    assert command in world.cli("status", "task").stdout, "also after the gate was answered"

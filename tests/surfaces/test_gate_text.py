@@ -115,7 +115,7 @@ def test_what_is_to_be_agreed_to_is_shown_whole_and_passes_for_nothing_else() ->
 
 def test_a_limit_says_how_to_go_on_with_more() -> None:
     shown = describe(view("limit", message="Used up.", more="--max-cost +10", resume="pi-marathon --task t"))
-    assert "To continue with more: pi-marathon --max-cost +10 --task t" in "\n".join(shown)
+    assert "To continue with more:\n    pi-marathon --max-cost +10 --task t" in "\n".join(shown)
 
 
 def test_summary_and_checks_are_shown_where_they_are_known() -> None:
