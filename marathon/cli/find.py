@@ -9,8 +9,8 @@ from typing import Literal
 
 import click
 
-from marathon.core.names import completions, is_whole_name, meant
-from marathon.errors import WrongUsage
+from marathon.core.names import completions, is_whole_name, meant, similar
+from marathon.errors import TaskInvalid, WrongUsage
 from marathon.store.lock import last_holder
 from marathon.store.places import index_folder
 from marathon.store.task_index import known_tasks
@@ -100,6 +100,8 @@ def _find(typed: Path, now: Path, root: Path) -> Path:
     found = [task for task in tasks if task.name in names]
     if len(found) > 1:
         raise WrongUsage(_several(f"{str(typed)!r} may mean any of these tasks. Name one of them:", found, root))
+    if not found and not (now / typed).exists() and (near := similar(str(typed), [task.name for task in tasks])):
+        raise TaskInvalid(f"There is no task {str(typed)!r}. Did you mean {near}? To see all: pi-marathon list")
     return found[0] if found else typed
 
 

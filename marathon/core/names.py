@@ -38,6 +38,15 @@ def meant(typed: str, names: Sequence[str]) -> list[str]:
     return whole or short or [name for name in names if said in _plain(name)]
 
 
+def similar(typed: str, names: Sequence[str]) -> str:
+    """The name that is probably meant by one that no task has: as a whole or by a word of it. Empty if none is."""
+    from difflib import get_close_matches
+
+    short = {_plain(short_name(name)): short_name(name) for name in names}
+    words = {word: name for plain, name in short.items() for word in plain.split("-")} | short
+    return words[near[0]] if (near := get_close_matches(_plain(typed), words, 1, 0.75)) else ""
+
+
 def completions(typed: str, names: Sequence[str]) -> list[str]:
     """What a shell may offer for the beginning of a name. Names stand without their time, where one task has it."""
     short = [short_name(name) for name in names]

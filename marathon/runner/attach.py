@@ -175,7 +175,7 @@ class Attached:
         if gate.answers == "here":
             self._screen(Notice(_HERE, "warning"))
             return
-        answer = self._surface.ask(replace(view, leave=self._leave), self._closed(gate))
+        answer = self._surface.ask(replace(view, leave=self._leave, visited=True), self._closed(gate))
         self._gate_may_be_open = True
         if answer is None or answer.by == "command" or answer.choice == "refresh":
             return

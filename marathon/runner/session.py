@@ -44,7 +44,8 @@ from marathon.runner.hand_edits import record_edits
 from marathon.runner.sandbox import wrap
 from marathon.runner.session_inputs import briefing, channel_fields, environment
 from marathon.store.files import write_atomic
-from marathon.store.task_index import tasks_at_work
+from marathon.store.places import index_folder
+from marathon.store.task_index import known_tasks, tasks_at_work
 
 if TYPE_CHECKING:
     from marathon.runner.marathon import Marathon
@@ -203,8 +204,12 @@ def hold_to_writes(marathon: Marathon, phase: Phase, before: Before, leave: str 
     here = [each for each in tasks_at_work(marathon.channel.folder) if each.folder == str(marathon.project)]
     if any(each.task != task.folder for each in here):
         leave = leave or "Another marathon works in the same folder."
+    # Those that were made or started meanwhile. A runner, and a human who makes a task, may write there at any time.
+    others = [each.task for each in known_tasks(index_folder()) if each.task.parent == task.folder.parent]
+    allowed = [task.folder] if phase.writes == "task" else allowed
     try:
-        writes = marathon.snapshots.hold(before, [task.folder] if phase.writes == "task" else allowed, patch, leave)
+        allowed += [each for each in others if each != task.folder]
+        writes = marathon.snapshots.hold(before, allowed, patch, leave)
     except (NoSnapshot, OSError, MarathonError) as error:
         writes = Writes(left=f"It could not be compared. {one_line(str(error), 300)}")
     if phase.writes == "none" and not marathon.snapshots.sees_task():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,10 @@ from marathon.core.text import age, one_line
 from marathon.show.status import REBOOTED, Status
 
 _WIDEST = 50  # cells of a column; what an agent wrote may be long
+_NARROWEST = 20  # of one that is cut so that a row fits the window
+_PIPE = 1000  # cells, where there is no window
 _HEADINGS = ("Task", "State", "Sessions", "Cost", "Age")
+_CUT = ("State", "Task")
 _NUMBERS = ("Sessions", "Cost", "Age", "Time")
 
 
@@ -103,17 +107,23 @@ def _names(rows: Sequence[Row]) -> list[str]:
 
 
 def aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    cells = [[(cell, _width(cell)) for cell in line] for line in (headings, *rows)]
-    widest = [max(width for _, width in column) for column in zip(*cells, strict=True)]
-    return ["  ".join(map(_aligned, line, widest, headings)).rstrip() for line in cells]
+    """Columns that fit the window. Where they do not, the state is cut first, then the name."""
+    columns = [[one_line(cell) for cell in column] for column in zip(headings, *rows, strict=True)]
+    widths = [max(map(_width, column)) for column in columns]
+    window = shutil.get_terminal_size((_PIPE, 24)).columns
+    for at in (headings.index(name) for name in _CUT):
+        too_wide = sum(widths) + 2 * (len(widths) - 1) - window
+        widths[at] = min(widths[at], _WIDEST, max(_NARROWEST, widths[at] - too_wide))
+    lines = zip(*columns, strict=True)
+    return ["  ".join(map(_aligned, line, widths, headings)).rstrip() for line in lines]
 
 
 def _cells(row: Row, name: str, *, projects: bool) -> list[str]:
     status = row.status
     sessions = str(status.iteration) if status.run else ""
     shown = [
-        cut(name),
-        cut(f"loop: {row.state}" if row.loop else row.state),
+        name,
+        f"loop: {row.state}" if row.loop else row.state,
         sessions,
         money(status),
         age(row.idle),
@@ -125,19 +135,13 @@ def money(status: Status) -> str:
     return f"${status.usage.cost:.2f}" if status.usage.cost else ""
 
 
-def _aligned(cell: tuple[str, int], widest: int, heading: str) -> str:
-    text, width = cell
-    space = " " * (widest - width)
-    return space + text if heading in _NUMBERS else text + space
+def _aligned(cell: str, width: int, heading: str) -> str:
+    if _width(cell) > width:
+        from rich.cells import set_cell_size
 
-
-def cut(text: str) -> str:
-    line = one_line(text)
-    if _width(line) <= _WIDEST:
-        return line
-    from rich.cells import set_cell_size
-
-    return set_cell_size(line, _WIDEST - 1).rstrip() + "…"
+        cell = set_cell_size(cell, width - 1).rstrip() + "…"
+    space = " " * (width - _width(cell))
+    return space + cell if heading in _NUMBERS else cell + space
 
 
 def _width(text: str) -> int:

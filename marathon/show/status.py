@@ -67,6 +67,7 @@ def status_lines(status: Status) -> list[str]:
         ("Oversight", "you are asked after every session" if status.oversight == "colleague" else ""),
         ("Reviews", ", ".join(map(_review, status.reviews))),
         ("Waits for", status.waits_for),
+        ("To read", (status.gate or {}).get("document") or ""),
         ("Note", one_line(status.note, 300)),
         ("Runner", status.runner),
         ("Worktree", f"{status.worktree} (branch {status.branch})" if status.branch else ""),
@@ -80,7 +81,10 @@ def status_lines(status: Status) -> list[str]:
     if status.background:
         lines.append(f"{'See it:':11}pi-marathon attach {shlex.quote(status.task)}")
     if status.put_back:
-        lines += ["Undone, because its phase may not write it. Put it back:", *(f"  {each}" for each in status.put_back)]
+        lines += [
+            "Undone, because its phase may not write it. Put it back:",
+            *(f"  {each}" for each in status.put_back),
+        ]
     if status.answer_with:
         lines += ["Answer with one of:", *(f"  {command}" for command in status.answer_with)]
     if status.resume:

@@ -55,6 +55,7 @@ class GateView:
     denied: str = ""  # what the agent was not allowed to use
     code: str = ""  # what an answer from another shell needs
     put_back: Callable[[], str] | None = None  # brings back what was undone, and says so
+    visited: bool = False  # by a terminal that only watches the marathon
     leave: Callable[[], None] | None = None  # the marathon goes on without this terminal, and the gate stays open
 
 

@@ -30,6 +30,7 @@ READ_AGAIN = 0.5
 QUIET = 0.3  # seconds without a key, after which the keys meant for a pager or an editor are over
 CANCEL = "Press x again to cancel this run for good. Any other key keeps the run."
 QUIT = "Press q again to quit the marathon. Any other key stays here."
+QUIT_ELSEWHERE = "q ends the marathon that you watch; its gate stays open. Press q again to do it. b only leaves."
 PENDING = "Not sent: {ids} · [r] Send back (redo {phase}) · [a] Approve with these notes · Other keys: keep reviewing"
 
 
@@ -176,7 +177,7 @@ class TerminalSurface:
                 return Answer(choice="redo", phase=view.gate.phase, text=_see(pending))
             if key != "a":
                 return key if isinstance(key, Answer) else None
-        if once_more := _once_more(option, looked):
+        if once_more := QUIT_ELSEWHERE if view.visited and option.choice == "quit" else _once_more(option, looked):
             shown = paint(once_more, ASKS_TWICE)
             key = self._pressed(shown, lambda: f"{again()}\n{shown}", options, elsewhere, confirms=option.key)
             if key != option.key:  # Enter was meant as a no, not as an approval
@@ -240,7 +241,7 @@ def _options(view: GateView) -> list[Option]:
     keys += [Key("u", "Put back what was undone")] if view.put_back else []
     keys.append(Key("w", "Page in the browser"))
     rare = next((at for at, offer in enumerate(view.offers) if offer.key in "lmx"), len(view.offers))
-    leave = [Key("b", "Leave it in the background")] if view.leave else []
+    leave = [Key("b", "Detach, leave it in the background")] if view.leave else []
     return [*view.offers[:rare], *view.sights, *keys, *view.offers[rare:-1], *leave, *view.offers[-1:]]
 
 

@@ -29,6 +29,10 @@ def test_it_shows_the_past_follows_steers_leaves_and_comes_back(world: World, ty
     again.expect(b"the past")
     world.release(1)
     again.expect(GATE)
+    again.send(b"q")
+    again.expect(b"q ends the marathon that you watch")
+    again.send(b"x")
+    again.expect(b"? shows the options")
     again.send(b"b")
     assert again.wait() == 0
     third = typed("attach")

@@ -206,3 +206,13 @@ def test_a_project_without_tasks_says_how_to_make_one(world: World) -> None:
     assert listed.returncode == 0
     assert "pi-marathon new" in listed.stdout
     assert json.loads(world.cli("list", "--json").stdout) == []
+
+
+def test_a_row_fits_the_window(world: World) -> None:
+    world.script(research())
+    world.run()
+    shutil.copytree(world.task, world.project / "docs/tasks/a-task-with-a-long-name-that-goes-on-and-on-for-ever")
+    wide, narrow = (world.cli("list", COLUMNS=columns).stdout for columns in ("200", "70"))
+    assert "waiting for you: review of research" in wide
+    assert max(map(cell_len, narrow.splitlines())) <= 70
+    assert "…" in narrow

@@ -189,3 +189,12 @@ def test_completion_offers_names_and_folders_only_for_a_path(world: World, comma
 
 def at_completion(world: World, words: str) -> str:
     return world.cli(_PI_MARATHON_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD="2").stdout
+
+
+def test_a_misspelled_name_is_answered_with_the_one_that_is_meant(world: World) -> None:
+    task(world, RATE)
+    for typed in ("rate-limts", "limts", "ratelimits"):
+        said = world.cli("status", typed)
+        assert said.returncode == 7
+        assert f"There is no task '{typed}'. Did you mean rate-limits?" in said.stderr
+    assert "elsewhere does not exist" in world.cli("status", "elsewhere").stderr

@@ -38,10 +38,11 @@ def test_a_gate_frees_its_place_and_an_answer_brings_the_task_back(world: World)
         "one: waiting for you: review of plan. See and answer: pi-marathon status one",
     ]
     table = lines[lines.index("") + 1 :]
-    assert table[0].split() == ["Task", "State", "Cost", "Time", "Type"]
+    assert table[0].split() == ["Task", "State", "Cost", "Time"]
     assert table[1].startswith("one   waiting for you: review of plan")
-    assert "pi-marathon --task docs/tasks/one --agent command" in table[1]
-    assert table[2].endswith("git merge marathon/two")
+    assert table[3:6] == ["What to type:", "  pi-marathon status one", "  git merge marathon/two"]
+    assert table[6] == "After your answers, continue with:"
+    assert table[7].startswith("  pi-marathon run one two --adopt --worktree ")
     (log,) = (path for path in side.state.glob("tasks/*/output.log") if b"Phase: plan" in path.read_bytes())
     assert log.stat().st_mode & 0o777 == 0o600
     assert not list(Path(side.task("one")).rglob("output.log")), "its gates are printed with their codes"

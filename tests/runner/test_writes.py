@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.git.test_snapshot import git
-from tests.process.driver import Pty
+from tests.process.driver import Pty, until
 from tests.support.world import World, finish, plan, research
 
 
@@ -117,3 +117,20 @@ def test_a_human_puts_back_what_was_undone(repository: World, on_terminal: Calla
     assert terminal.wait() == 3
     world.cli("approve", "task")
     assert command in world.cli("status", "task").stdout, "also after the gate was answered"
+
+
+def test_a_task_that_is_made_or_started_meanwhile_is_not_undone(repository: World) -> None:
+    """Several runners start at once, and a human makes a task while research runs."""
+    world = repository
+    folder = world.project / "docs/tasks/one"
+    folder.mkdir(parents=True)
+    (folder / "instructions.md").write_text("# One\n")
+    world.script(research(hold=True))
+    runner = world.start("--task", "docs/tasks/one")
+    until(lambda: world.holding(1), "the agent works", 60)
+    made = world.cli("new", "Two", "--goal", "Do it.")
+    assert made.returncode == 0, made.stderr
+    world.release(1)
+    shown = runner.communicate(timeout=60)[0]
+    assert "although it may not" not in shown
+    assert len(list(world.project.glob("docs/tasks/*-two/instructions.md"))) == 1

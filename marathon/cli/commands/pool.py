@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -26,7 +27,8 @@ from marathon.cli.overview import status_at
 from marathon.core.names import short_name
 from marathon.core.text import clean, duration, one_line
 from marathon.process.signals import ENDING, Signals
-from marathon.show.listing import Row, aligned, cut, money
+from marathon.show.listing import Row, aligned, money
+from marathon.show.program import program
 from marathon.store.anchor import Anchor
 from marathon.store.files import PRIVATE_FILE, opened
 from marathon.store.lock import holder_of
@@ -110,8 +112,9 @@ def run(ctx: click.Context, /, tasks: Sequence[Path], parallel: int, worktree: b
         ended_by = Pool(entries, parallel, words, signals).run()
     rows = [entry.row() for entry in entries]
     click.echo("\n" + "\n".join(_table(rows)))
-    if waiting := [entry.name for entry, row in zip(entries, rows, strict=True) if row.waits_for_you]:
-        click.echo(f"Answer first (pi-marathon status {waiting[0]}), then type the same run command again.")
+    if not all(row.status.condition == "completed" for row in rows):
+        again = "After your answers, " if any(row.waits_for_you for row in rows) else "To "
+        click.echo(f"{again}continue with:\n  {program()} {shlex.join(sys.argv[1:])}")
     codes = [0 if row.status.condition == "completed" else entry.code for entry, row in zip(entries, rows, strict=True)]
     worst = min((code if code in _TELLING else 1 for code in codes), key=_TELLING.index)
     ctx.exit(128 + ended_by if ended_by else worst)
@@ -209,16 +212,23 @@ def _tell(entry: Entry, text: str) -> None:
 def _ending(entry: Entry) -> str:
     row = entry.row()
     if row.waits_for_you:
-        return f"{one_line(row.state, 200)}. See and answer: pi-marathon status {entry.name}"
+        return f"{one_line(row.state, 200).rstrip('.')}. See and answer: {_see(row)}"
     completed = row.status.condition == "completed"
     return "completed" if completed else f"ended with exit code {entry.code} ({row.state}). Its output: {entry.log}"
 
 
+def _see(row: Row) -> str:
+    """The command that shows what to read and the commands that answer."""
+    return f"{program()} status {shlex.quote(short_name(row.name))}"
+
+
 def _table(rows: Sequence[Row]) -> list[str]:
-    cells = []
+    cells, types = [], []
     for row in rows:
         status = row.status
+        cells.append([short_name(row.name), row.state, money(status), duration(status.seconds)])
         merge = f"git merge {status.branch}" if status.branch else ""
-        what_next = merge if status.condition == "completed" else status.resume
-        cells.append([cut(short_name(row.name)), cut(row.state), money(status), duration(status.seconds), what_next])
-    return [clean(line) for line in aligned(("Task", "State", "Cost", "Time", "Type"), cells)]
+        next_command = {"gate": _see(row), "completed": merge}.get(status.condition, status.resume)
+        types += [f"  {next_command}"] if next_command else []
+    lines = aligned(("Task", "State", "Cost", "Time"), cells)
+    return [clean(line) for line in (*lines, *(["What to type:"] if types else []), *types)]
