@@ -30,7 +30,9 @@ READ_AGAIN = 0.5
 QUIET = 0.3  # seconds without a key, after which the keys meant for a pager or an editor are over
 CANCEL = "Press x again to cancel this run for good. Any other key keeps the run."
 QUIT = "Press q again to quit the marathon. Any other key stays here."
-QUIT_ELSEWHERE = "q ends the marathon that you watch; its gate stays open. Press q again to do it. b only leaves."
+QUIT_ELSEWHERE = (
+    "q ends the marathon that you only watch (b leaves it). Press q again to end it. Any other key stays here."
+)
 PENDING = "Not sent: {ids} · [r] Send back (redo {phase}) · [a] Approve with these notes · Other keys: keep reviewing"
 
 

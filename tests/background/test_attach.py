@@ -30,7 +30,7 @@ def test_it_shows_the_past_follows_steers_leaves_and_comes_back(world: World, ty
     world.release(1)
     again.expect(GATE)
     again.send(b"q")
-    again.expect(b"q ends the marathon that you watch")
+    again.expect(b"q ends the marathon that you only watch")
     again.send(b"x")
     again.expect(b"? shows the options")
     again.send(b"b")

@@ -26,9 +26,18 @@ def test_rm_takes_everything_of_a_task_but_its_branch(world: World, typed: Calla
     side.run("my-task", "--worktree", "--auto-approve")
     side.run("other", "--worktree", expected=3)
     tree = side.folder("my-task")
+    undone = side.task("my-task") / ".marathon/runs/001/writes/001.patch"
+    undone.parent.mkdir()
+    undone.write_text("what a human may want back")
     before = listing(side.project / "docs")
     refused = side.type("rm", "my-task", expected=2)
-    for part in (f"{side.task('my-task')}  (the task", "the copy of its journal", f"{tree}  (its worktree", "--yes"):
+    for part in (
+        f"{undone}  (the only copy",
+        f"{side.task('my-task')}  (the task",
+        "the copy of its journal",
+        f"{tree}  (its worktree",
+        "--yes",
+    ):
         assert part in refused
     assert "The branch marathon/my-task stays" in refused
     at_terminal = typed("rm", "my-task")

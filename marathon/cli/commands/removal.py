@@ -153,7 +153,9 @@ class _Leaving:
             self.goes.append(f"  {path}  ({what}, {size(_size(path))})")
 
     def add_outside(self) -> None:
-        """What is kept outside of the project for a task whose journal goes."""
+        """What is kept outside of the project for a task whose journal goes, and what may be a human's work."""
+        undone = sorted(self.task.own.glob("runs/*/writes/*.patch"))
+        self.goes += [f"  {patch}  (the only copy of changes that were undone)" for patch in undone]
         self.add("the copy of its journal", Anchor(anchors_folder(), self.task.folder).folder)
         with contextlib.suppress(MarathonError):  # a damaged journal is no reason to keep a task
             gates = [record for record in read_journal(self.task.journal_path) if isinstance(record, Gate)]
