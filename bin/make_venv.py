@@ -32,7 +32,7 @@ def main(command: str, pins: list[str]) -> int:
             if not is_ready(pins):
                 set_up(pins, lock)
     except (SetUpError, OSError) as error:
-        say(f"cannot set up .venv: {error}, then type: {shlex.quote(command)}")
+        say(f"cannot set up .venv: {error}. When that is fixed, type: {shlex.quote(command)}")
         return 1
     except KeyboardInterrupt:
         say(f"set-up interrupted; to do it again type: {shlex.quote(command)}")
