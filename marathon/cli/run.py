@@ -59,6 +59,7 @@ from marathon.surfaces.shell import ShellSurface
 from marathon.surfaces.terminal import TerminalSurface
 
 _BY_SIGNAL = 128  # exit codes from here on
+_START_AT_ONCE = ("command", "rehearsal")  # others are started once beforehand, which takes seconds
 
 
 def run_task(line: CommandLine, shown: Path) -> int:
@@ -104,6 +105,8 @@ def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
         raise AgentUnavailable(f"--sandbox: {why}")
     if not records and isinstance(course, Phases):
         check_workflow(course)
+    if on_terminal() and not line.as_json and team.names[0] not in _START_AT_ONCE:
+        print(f"Starting {team.names[0]}…", flush=True)
     team.check(course.pinned(fold(records, course)).phases_of(course.workflow) if isinstance(course, Phases) else ())
     if options.feedback is not None and not line.yes and not holder_of(task.lock_path):
         question = left_behind(fold(records, course), course)

@@ -19,7 +19,7 @@ from marathon.show.live import Region, fit_end, footer
 from marathon.show.markdown import split_complete, wrapped
 from marathon.show.outlet import Outlet
 
-WATCHED = ("type to tell it", "Alt+Enter next session", "Esc twice stops it")  # with attach,
+WATCHED = ("type to tell it", "Alt+Enter next session", "Esc Esc stop")  # with attach,
 STEERED = ("type to steer", "Alt+Enter next session", "Esc stop")  # what a human may do while pi works,
 DETACH = "d detach"
 KEPT = ("type a note for the next session",)  # and while a program works that cannot be told anything
