@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,6 +30,7 @@ from marathon.core.records import (
     SessionStarted,
     SteerTaken,
     WaitAsked,
+    WorktreeSet,
     Writes,
 )
 from marathon.core.state import StateInvalid, TaskState, rating_in
@@ -44,8 +48,10 @@ from marathon.runner.hand_edits import record_edits
 from marathon.runner.sandbox import wrap
 from marathon.runner.session_inputs import briefing, channel_fields, environment
 from marathon.store.files import write_atomic
+from marathon.store.journal import read_journal
 from marathon.store.places import index_folder
-from marathon.store.task_index import known_tasks, tasks_at_work
+from marathon.store.task import Task
+from marathon.store.task_index import Indexed, known_tasks, tasks_at_work
 
 if TYPE_CHECKING:
     from marathon.runner.marathon import Marathon
@@ -201,14 +207,13 @@ def hold_to_writes(marathon: Marathon, phase: Phase, before: Before, leave: str 
     task, life = marathon.task, marathon.life
     allowed = [task.folder / name for name in (phase.output, phase.checklist) if name]
     patch = Path(task.runs.session_path(life.run, "writes", life.iteration, "patch"))
-    here = [each for each in tasks_at_work(marathon.channel.folder) if each.folder == str(marathon.project)]
-    if any(each.task != task.folder for each in here):
-        leave = leave or "Another marathon works in the same folder."
-    # Those that were made or started meanwhile. A runner, and a human who makes a task, may write there at any time.
-    others = [each.task for each in known_tasks(index_folder()) if each.task.parent == task.folder.parent]
     allowed = [task.folder] if phase.writes == "task" else allowed
+    others = [each for each in known_tasks(index_folder()) if each.task != task.folder]
+    if not leave and (_others_work_here(marathon) or _others_worked_here(marathon, others)):
+        leave = "Another marathon works in the same folder, or did so meanwhile."
+    # Some were made or started meanwhile. A runner, and a human who makes a task, may write there at any time.
+    allowed += [each.task for each in others if each.task.parent == task.folder.parent]
     try:
-        allowed += [each for each in others if each != task.folder]
         writes = marathon.snapshots.hold(before, allowed, patch, leave)
     except (NoSnapshot, OSError, MarathonError) as error:
         writes = Writes(left=f"It could not be compared. {one_line(str(error), 300)}")
@@ -217,6 +222,23 @@ def hold_to_writes(marathon: Marathon, phase: Phase, before: Before, leave: str 
     if writes:
         marathon.tell(told_writes(phase.id, writes, str(marathon.shown)), "warning")
     return writes
+
+
+def _others_work_here(marathon: Marathon) -> bool:
+    here = [each for each in tasks_at_work(marathon.channel.folder) if each.folder == str(marathon.project)]
+    return any(each.task != marathon.task.folder for each in here)
+
+
+def _others_worked_here(marathon: Marathon, others: Sequence[Indexed]) -> bool:
+    """Whether a marathon that has ended by now was at work beside this session, and not in a worktree."""
+    began = datetime.fromisoformat(marathon.life.session.at).timestamp() if marathon.life.session else 0.0
+    for journal in (Task(each.task).journal_path for each in others if each.project == marathon.project):
+        with contextlib.suppress(OSError, MarathonError):
+            if os.path.getmtime(journal) >= began:
+                branches = [each.branch for each in read_journal(journal) if isinstance(each, WorktreeSet)]
+                if not branches or not branches[-1]:
+                    return True
+    return False
 
 
 def observe(

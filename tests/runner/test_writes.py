@@ -134,3 +134,19 @@ def test_a_task_that_is_made_or_started_meanwhile_is_not_undone(repository: Worl
     shown = runner.communicate(timeout=60)[0]
     assert "although it may not" not in shown
     assert len(list(world.project.glob("docs/tasks/*-two/instructions.md"))) == 1
+
+
+def test_the_work_of_a_marathon_that_came_and_went_meanwhile_is_not_undone(repository: World) -> None:
+    world = repository
+    other = world.project / "docs/tasks/other"
+    other.mkdir(parents=True)
+    (other / "instructions.md").write_text("# Other\n")
+    world.script(research(hold=True))
+    runner = world.start()
+    until(lambda: world.holding(1), "the agent works", 60)
+    assert world.cli("--task", "other", "--agent", "rehearsal").returncode == 3
+    (world.project / "code.py").write_text("by the other\n")
+    world.release(1)
+    shown = runner.communicate(timeout=60)[0]
+    assert "Another marathon works in the same folder, or did so meanwhile." in shown
+    assert (world.project / "code.py").read_text() == "by the other\n"
