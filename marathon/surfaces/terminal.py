@@ -216,7 +216,8 @@ class TerminalSurface:
         if text is not None:
             text = text.strip() or instead
         if text is None or (not text.strip() and offer.words == "required"):
-            print("Nothing was recorded. Choose again.", flush=True)
+            kept = " What you typed is kept." if draft_text(self._draft) else ""
+            print(f"Nothing was recorded.{kept} Choose again.", flush=True)
             return None
         if not text.strip() and offer.choice == "answer":
             print(EMPTY_ANSWER, flush=True)
