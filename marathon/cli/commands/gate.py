@@ -165,9 +165,11 @@ def stop(typed: Path | None, now: bool) -> None:
     """Ask the runner of TASK to stop after this session; everything is kept."""
     from marathon.cli.running import enter_running
 
-    found = enter_running(typed, anywhere=typed is not None)
-    Task.look(found.shown).inbox.put("stop", to=found.holder.runner, now=now)
+    here, found = Path.cwd(), enter_running(typed, anywhere=typed is not None)
+    task = Task.look(found.shown)
+    task.inbox.put("stop", to=found.holder.runner, now=now)
     click.echo(f"Asked the runner ({found.holder}) to stop {'now' if now else 'after this session'}.")
+    click.echo(f"To continue then: {resume_command(task, found.shown, here)}")
 
 
 @click.command("kill")
