@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 
+from marathon.runner.status_query import read_task
 from tests.process.driver import until
 from tests.support.side import Side
 from tests.support.world import World
@@ -85,3 +86,13 @@ def test_a_second_marathon_in_one_working_tree_is_warned_and_goes_on(world: Worl
     finally:
         side.release("first")
         first.communicate(timeout=60)
+
+
+def test_attach_and_the_page_compare_the_worktree_and_not_the_project(world: World) -> None:
+    side = Side(world, "my-task")
+    side.run("my-task", "--worktree", expected=3)
+    (side.project / "mine.txt").write_text("in the project\n")
+    (side.folder("my-task") / "its.txt").write_text("in the worktree\n")
+    changes = read_task(side.task("my-task"), side.project).snapshots.changes()
+    assert "its.txt" in changes
+    assert "mine.txt" not in changes
