@@ -48,6 +48,7 @@ def below(lines: list[str], title: str) -> list[str]:
 def test_a_session_on_a_terminal(real: RealWorld) -> None:
     go, terminal = play(real), real.stream("--max-cost", "10")
     try:
+        terminal.expect("Starting pi…".encode())
         written = terminal.expect("│ step one".encode())
         written += terminal.expect("task │ 🔍 research │ 1/100 │ ".encode())
         written += terminal.expect(" of $10 │ type to steer · Alt+Enter next session · Esc stop".encode())
