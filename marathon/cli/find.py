@@ -100,7 +100,7 @@ def _find(typed: Path, now: Path, root: Path) -> Path:
     found = [task for task in tasks if task.name in names]
     if len(found) > 1:
         raise WrongUsage(_several(f"{str(typed)!r} may mean any of these tasks. Name one of them:", found, root))
-    if not found and not (now / typed).exists() and (near := similar(str(typed), [task.name for task in tasks])):
+    if not found and not os.path.lexists(now / typed) and (near := similar(str(typed), [task.name for task in tasks])):
         raise TaskInvalid(f"There is no task {str(typed)!r}. Did you mean {near}? To see all: pi-marathon list")
     return found[0] if found else typed
 

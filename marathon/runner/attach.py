@@ -34,7 +34,7 @@ from marathon.surfaces.terminal import TerminalSurface
 _LOOK_AGAIN = 0.05  # for events
 _LOOK_AROUND = 0.25  # for a gate and for the end
 _HERE = "This gate takes answers only at its own terminal (--answers-here)."
-_STOP = "Stop this marathon in the middle of its session? Press Esc again within 5 seconds to stop it."
+_STOP = "Stop this marathon now, in its session? Press Esc again within 5 seconds."
 _AGAIN_WITHIN = 5.0
 
 
