@@ -14,7 +14,7 @@ import click
 from marathon.agents.table import DEFAULT, find_agent
 from marathon.cli.options import CommandLine, run_options
 from marathon.cli.run import conduct, without_terminal
-from marathon.core.courses.measured import BOUNDS, MeasuredLoop
+from marathon.core.courses.measured import BOUNDS, Bench, MeasuredLoop
 from marathon.core.lanes import names, verbs
 from marathon.core.lanes.model import LaneState, Refused
 from marathon.core.text import clean, one_line, utc
@@ -50,10 +50,10 @@ def run_loop(target: str, line: CommandLine, **bounds: float | None) -> int:
         raise Refused(f"A runner works on {run.name} ({holder}).", f"See: pi-marathon loop status {run.name}")
     with lanes.locked():
         state = _ready(lanes, lanes.load(run), known, bounds)
-    _agree(state, lanes, line.trust)
+    _agree(state, lanes, line)
     remember_task(index_folder(), lanes.root, lanes.project)
     folder = lanes.folder(run) / TASK
-    tree = _tree(lanes, state, begun=known is not None and known.life.own is not None)
+    tree = _tree(lanes, state, known.life.own if known else None)
     _make_task(folder, state)
     shown = Path(os.path.relpath(folder))
     options = replace(run_options(line, Task.open(shown), shown), resume=_resume(line, state), home=lanes.project)
@@ -61,9 +61,11 @@ def run_loop(target: str, line: CommandLine, **bounds: float | None) -> int:
     code = conduct(line, options, tree.folder, agent, MeasuredLoop(), bench, bench.open)
     if not line.as_json:
         state = lanes.load(run).state
-        click.echo("\n".join(map(clean, show.card(state))))
+        if state.status != "running":
+            click.echo("\n".join(map(clean, show.card(state))))
         if state.keeps:
             click.echo(f"What was kept is on the branch {tree.branch}. Nothing was merged or pushed.")
+            click.echo(f"A branch of it that you can take: {verbs.command('finalize', state)}")
     return code
 
 
@@ -162,7 +164,7 @@ def _ready(lanes: Lanes, lane: Lane, known: Known | None, bounds: dict[str, floa
     return changed
 
 
-def _agree(state: LaneState, lanes: Lanes, trust: bool) -> None:
+def _agree(state: LaneState, lanes: Lanes, line: CommandLine) -> None:
     """The commands of a loop run only after a human has agreed to exactly these."""
     holdout = lanes.holdout(state)
     commands = {"verify": state.verify_command, "guard": state.guard_command, "holdout": holdout}
@@ -172,11 +174,11 @@ def _agree(state: LaneState, lanes: Lanes, trust: bool) -> None:
     if trusted.has(digest):
         return
     listed = "\n".join(f"  {name}: {one_line(text, 1000)}" for name, text in commands.items() if text)
-    if not trust:
+    if not line.trust:
         if not interactive():
             raise WaitsForHuman(
                 f"These commands measure {state.name}, and no one has agreed to them yet:\n{listed}\n"
-                f"To agree: pi-marathon loop run {state.name} --trust"
+                f"To agree: {_resume(line, state, '--trust')}"
             )
         click.confirm(f"These commands measure {state.name}:\n{clean(listed)}\nRun them?", abort=True)
     trusted.remember(digest, {"project": str(lanes.project), "loop": state.name, **commands})
@@ -190,11 +192,13 @@ def _make_task(folder: Path, state: LaneState) -> None:
         write_atomic(folder / "instructions.md", f"# {title}\n\n{state.goal}\n".encode())
 
 
-def _tree(lanes: Lanes, state: LaneState, *, begun: bool) -> LaneTree:
+def _tree(lanes: Lanes, state: LaneState, bench: Bench | None) -> LaneTree:
     if state.in_place:
-        return in_place(lanes.project, begun=begun)
+        if bench is None or bench.state.baseline is None:
+            return in_place(lanes.project)
+        return in_place(lanes.project, None if bench.cut_off else bench.commit, bench.trees)
     run = names.Run(state.lane, state.run_tag, state.status)
-    if not begun and holds_work(lanes.project, branch_of(run)):
+    if bench is None and holds_work(lanes.project, branch_of(run)):
         raise Refused(
             f"The branch {branch_of(run)} holds the work of an earlier loop of this name.",
             f"Start one with another --run, or delete the branch: git branch -D {branch_of(run)}",
@@ -202,9 +206,9 @@ def _tree(lanes: Lanes, state: LaneState, *, begun: bool) -> LaneTree:
     return lane_tree(lanes.project, worktree_folder(lanes, run), branch_of(run))
 
 
-def _resume(line: CommandLine, state: LaneState) -> str:
+def _resume(line: CommandLine, state: LaneState, *more: str) -> str:
     """What to type to continue the loop with the same agent."""
-    words = ["loop", "run", state.name]
+    words = ["loop", "run", state.name, *more]
     chosen = {"agent": line.agent if line.agent != DEFAULT else None, "mode": line.mode}
     words += [word for name, value in chosen.items() if value for word in (f"--{name}", value)]
     rest = ["--", *line.agent_args] if line.agent_args else []

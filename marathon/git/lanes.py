@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -156,17 +156,23 @@ def lane_tree(project: Path, folder: Path, branch: str) -> LaneTree:
     return LaneTree(add_worktree(project, folder, branch), branch)
 
 
-def in_place(project: Path, *, begun: bool = False) -> LaneTree:
-    """The project itself. It has to be clean at first, because a revert would take uncommitted work away."""
+def in_place(project: Path, since: str | None = "HEAD", left: Collection[str] = ()) -> LaneTree:
+    """The project itself, with nothing in it that a revert would take away.
+
+    Its files have to be those of a commit, or a tree that the loop has left. None: of a session that was cut off.
+    """
     top = top_of(project)
     try:
         branch = git(top, "symbolic-ref", "--short", "HEAD")
     except GitFailed as error:
         raise WrongUsage(f"{top} is on no branch. Check one out, or leave --in-place out.") from error
     here = LaneTree(project, branch)
-    if not begun and here.tree() != git(top, "rev-parse", "HEAD^{tree}"):
+    if since and here.tree() not in (here.at(since).tree, *left):
         advice = "Commit or stash it, or leave --in-place out to work in a worktree."
-        raise WrongUsage(f"{top} has uncommitted work, which a revert would take away. {advice}")
+        if since == "HEAD":
+            raise WrongUsage(f"{top} has uncommitted work, which a revert would take away. {advice}")
+        aside = f"git branch aside && git stash -u && git reset --hard {since[:12]}"
+        raise WrongUsage(f"{top} is not as the loop left it. Put your changes aside, and run the loop again: {aside}")
     return here
 
 

@@ -48,7 +48,7 @@ def gate_view(seen: TaskAtGate, gate: Gate, *, resume: str, program: str, code: 
         gate=gate,
         offers=offers(gate, where, life.oversight),
         task=seen.shown,
-        iteration=life.iteration,
+        iteration=where.iteration or life.iteration,
         document=seen.shown / document if document and task.output_mark(document) else None,
         at_hand=seen.shown / at_hand if at_hand else None,
         sights=sights(seen, gate, found),

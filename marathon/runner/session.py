@@ -139,7 +139,7 @@ def run_session(marathon: Marathon, step: RunSession) -> None:
     marathon.emit(
         SessionBegan(
             life.run,
-            iteration,
+            marathon.where.iteration or iteration,
             phase.id,
             agent.name,
             phase.emoji,

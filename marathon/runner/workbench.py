@@ -15,7 +15,6 @@ from marathon.core.lanes.also import parse_also
 from marathon.core.lanes.model import Check, LaneState, Row
 from marathon.core.lanes.names import Run
 from marathon.core.lanes.noise import CONFIRM_SAMPLES, SCREEN_SAMPLES, turns
-from marathon.core.lanes.numbers import change, number
 from marathon.core.lanes.reading import NoMetric, Reading, read_metric
 from marathon.core.lanes.rules import applied
 from marathon.core.lanes.trial import commit_message
@@ -28,6 +27,7 @@ from marathon.process.signals import Interrupted
 from marathon.process.start import Command, Exit, StartFailed
 from marathon.process.supervisor import run
 from marathon.runner.checks import check_environment
+from marathon.show.lanes import settled_line
 from marathon.store.evaluator import Evaluator, freeze
 from marathon.store.files import make_private_directory, opened
 from marathon.store.lanes import Lane, Lanes
@@ -133,6 +133,9 @@ class Workbench:
                     checks += self._last_checks(marathon, bench, kind, tree)
             except NoMetric as error:
                 problem = str(error)
+            except (Stopped, Interrupted):  # what the cut off run left in the folder goes
+                self._lay_out(tree)
+                raise
         candidate, reference = sides["candidate"], sides["reference"]
         return Measured(
             kind=kind,
@@ -233,15 +236,17 @@ class Workbench:
     def _settle(self, marathon: Marathon, bench: Bench, row: Row) -> None:
         """The journal names the commit before the branch moves, so a crash in between is finished from the journal."""
         row, after = row.model_copy(update={"timestamp": utc(marathon.clock())}), self.tree.at(bench.commit)
-        if bench.candidate and row.action in ("keep", "log") and row.acceptance_passed:
-            after = self.tree.commit(after, bench.candidate.tree, commit_message(bench.state, row))
-            row = row.model_copy(update={"commit": after.commit})
+        if bench.candidate and row.action != "skip":
+            made = self.tree.commit(after, bench.candidate.tree, commit_message(bench.state, row))
+            stays = row.action in ("keep", "log") and row.acceptance_passed
+            after = made if stays else after
+            row = row.model_copy(update={"commit" if stays else "tried": made.commit})
         self._laid_out = ""
         marathon.record(Settled(row=row.facts(), commit=after.commit))
         self.tree.restore(after)
         with self.lanes.locked():
             self._store([row])
-        marathon.tell(_line(bench.state, row), "warning" if row.action == "crash" else "info")
+        marathon.tell(f"📏 {settled_line(bench.state, row)}", "warning" if row.action == "crash" else "info")
 
     def _store(self, rows: Sequence[Row]) -> Lane:
         """Add rows to the loop's files, where they are not there. What a human has changed there meanwhile stays."""
@@ -320,17 +325,3 @@ def _said(ended: Exit, output: str) -> str:
         how = f"it was killed by signal {ended.signal}"
     lines = [line for line in clean(output).splitlines() if line.strip()]
     return f"{how}: {one_line(lines[-1], 200)}" if lines else how
-
-
-def _line(state: LaneState, row: Row) -> str:
-    """An iteration in a line, for the screen."""
-    if row.action == "baseline":
-        return f"📏 Baseline {number(row.metric or 0)}: {one_line(row.reason or '', 200)}."
-    if row.is_mark:
-        return f"📏 {row.action.capitalize()}: {one_line(row.reason or 'the ladder starts anew', 200)}."
-    sign = {"keep": "✓ kept", "log": "✓ logged", "revert": "↩ reverted"}.get(row.action, f"↩ {row.action}")
-    numbers = ""
-    if row.metric is not None and row.baseline is not None:
-        numbers = f" {number(row.metric)} ({change(row.metric, row.baseline, state.metric_direction)})"
-    why = one_line(row.error or row.acceptance_reason or row.reason or "", 200)
-    return f"📏 Iteration {row.iteration} {sign}{numbers}: {why}."

@@ -13,6 +13,7 @@ from marathon.show.lanes import card, row_line
 _WIDTH, _HEIGHT, _LEFT, _EDGE, _BELOW = 900, 380, 80, 30, 50
 _MOST_LABELS = 20
 _COLOURS = {"keep": "#2a7d3f", "revert": "#b3372f", "log": "#2f62b3", "baseline": "#444444", "drift": "#8a6d1a"}
+_COLOURS |= {"crash": "#d97706", "skip": "#888888", "blocked": "#7c3aed"}
 _STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem}"
     "body{color:#222;background:#fff}"

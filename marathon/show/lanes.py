@@ -9,7 +9,7 @@ from marathon.core.lanes.model import ActiveIteration, Check, LaneState, Row
 from marathon.core.lanes.names import Run
 from marathon.core.lanes.numbers import change, confidence, mad, number
 from marathon.core.lanes.rules import MOST_PIVOTS, end_of
-from marathon.core.lanes.verbs import check_options, command, decide_command
+from marathon.core.lanes.verbs import command, continue_command, decide_command, measure_command
 from marathon.core.text import clean, duration, one_line
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -29,7 +29,9 @@ def sparkline(values: Sequence[float]) -> str:
     return "".join(_BARS[round((value - low) / (high - low) * steps) if high > low else 0] for value in shown)
 
 
-def status_lines(state: LaneState, rows: Sequence[Row], lessons: Sequence[str] = ()) -> list[str]:
+def status_lines(
+    state: LaneState, rows: Sequence[Row], lessons: Sequence[str] = (), *, at_work: bool = False
+) -> list[str]:
     measured = [row for row in rows if row.metric is not None]
     facts = [
         ("Loop", f"{state.name}  ({state.status})"),
@@ -38,6 +40,8 @@ def status_lines(state: LaneState, rows: Sequence[Row], lessons: Sequence[str] =
         ("Verify", one_line(state.verify_command or "", 300)),
         ("Guard", one_line(state.guard_command or "", 300)),
         ("Judge", one_line(state.prompt_verifier or "", 300)),
+        ("Also", one_line(", ".join(state.also or ()), 300)),
+        ("Frozen", one_line(", ".join(state.frozen_paths or ()), 300)),
         ("Metric", _metric(state)),
         ("Noise", _noise(rows)),
         ("Course", sparkline([row.metric or 0.0 for row in measured]) if len(measured) > 1 else ""),
@@ -54,7 +58,8 @@ def status_lines(state: LaneState, rows: Sequence[Row], lessons: Sequence[str] =
         lines += ["Last iterations:", *(f"  {row_line(row, state)}" for row in done[-_TRIED:])]
     if lessons:
         lines += ["Last lessons:", *(f"  {one_line(text, 240)}" for text in lessons[-3:])]
-    lines.append(f"{'Next:':9}{next_command(state)}")
+    if not at_work:  # there is nothing to type while a runner works
+        lines.append(f"{'Next:':9}{next_command(state)}")
     return [clean(line) for line in lines]
 
 
@@ -65,13 +70,24 @@ def row_line(row: Row, state: LaneState) -> str:
     return f"{row.iteration:>4} {_sign(row)} {row.action:8} {figure:>10}  {_outcome(row, state):32} {tried}".rstrip()
 
 
+def settled_line(state: LaneState, row: Row) -> str:
+    """What a new row says, and why."""
+    if row.action == "baseline":
+        return f"Baseline {number(row.metric or 0)}: {one_line(row.reason or '', 200)}."
+    if row.is_mark:
+        return f"{row.action.capitalize()}: {one_line(row.reason or 'the ladder starts anew', 200)}."
+    figures = ", ".join(filter(None, ("" if row.metric is None else number(row.metric), _moved(row, state))))
+    why = one_line(row.error or row.acceptance_reason or row.reason or "", 200)
+    return f"Iteration {row.iteration} {_sign(row)} {row.action} {figures}".rstrip() + (f": {why}." if why else ".")
+
+
 def _outcome(row: Row, state: LaneState) -> str:
     """Which checks failed, else how far the metric moved, else why there is none."""
     if failed := [one_line(each.name, 60) for each in row.checks or () if not each.passed]:
         return f"failed: {', '.join(failed)}"
     if moved := _moved(row, state):
         return moved
-    return one_line(row.reason or "", 60) if row.metric is None and (row.hypothesis or row.changes) else ""
+    return one_line(row.error or row.reason or "", 60) if row.metric is None and (row.hypothesis or row.changes) else ""
 
 
 def _sign(row: Row) -> str:
@@ -96,8 +112,8 @@ def iteration_lines(row: Row, state: LaneState, lesson: str) -> list[str]:
     lines = [named, *(f"{label + ':':9}{value}" for label, value in facts if value)]
     if checks := check_lines(row.checks or ()):
         lines += ["Checks:", *checks]
-    if not row.is_mark and not row.commit and state.measured_by == "runner":
-        lines.append("The change was taken back, so there is no diff of it.")
+    if row.tried:
+        lines.append("The change was taken back. This is what it was:")
     return [clean(line) for line in lines]
 
 
@@ -131,7 +147,7 @@ def card(state: LaneState) -> list[str]:
         _metric(state),
         f"{state.mode}: {_counts(state)}",
         end_of(state) if state.status == "completed" else "",
-        f"To continue: pi-marathon loop resume {state.name}" if state.status in ("paused", "stopped") else "",
+        f"To continue: {continue_command(state)}" if state.status in ("paused", "stopped") else "",
     ]
     lines = [clean(row) for row in rows if row]
     width = max(map(len, lines))
@@ -150,13 +166,13 @@ def brief(state: LaneState, rows: Sequence[Row], lessons: Sequence[str], *, whol
         lines += ["Already tried:", *(f"  {row_line(row, state)}" for row in tried)]
     if lessons:
         lines += ["Lessons:", *(f"  {one_line(text, 240)}" for text in lessons[-(10 if whole else 3) :])]
-    if state.verify_command:
-        lines.append(f"Make one change, then run verify: {one_line(state.verify_command, 2000)}")
+    verify = f", then run verify: {one_line(state.verify_command, 2000)}" if state.verify_command else "."
+    lines.append(f"Make one change{verify}")
     if state.guard_command:
         lines.append(f"Then the guard: {one_line(state.guard_command, 2000)}")
     if state.prompt_verifier:
         lines.append(f"Then judge: {one_line(state.prompt_verifier, 2000)}")
-    lines.append(f"Then: {_measure_command(state)}")
+    lines.append(f"Then: {measure_command(state)}")
     return [clean(line) for line in lines]
 
 
@@ -194,22 +210,12 @@ def next_command(state: LaneState) -> str:
     if state.status == "completed" and state.measured_by == "runner" and state.keeps:
         return command("finalize", state, exact=True)
     if state.status != "running":
-        return command("resume", state, exact=True)
+        return continue_command(state)
     if state.measured_by == "runner":
         return command("run", state)
-    if state.baseline is None:
-        return _measure_command(state)
-    if active is None:
-        return command("iterate", state)
-    return (
-        _measure_command(state)
-        if active.phase == "started"
-        else decide_command(state, active, active.recommended_action or "log")
-    )
-
-
-def _measure_command(state: LaneState) -> str:
-    return command("measure", state, f"--value X {check_options(state)}")
+    if state.baseline is None or (active and active.phase == "started"):
+        return measure_command(state)
+    return decide_command(state, active, active.recommended_action or "log") if active else command("iterate", state)
 
 
 def _accepts(state: LaneState) -> str:
@@ -239,7 +245,9 @@ def _noise(rows: Sequence[Row]) -> str:
 
 def _counts(state: LaneState) -> str:
     names = {"kept": state.keeps, "reverted": state.reverts, "logged": state.logs, "crashed": state.crashes}
-    counted = [f"{count} {name}" for name, count in {**names, "blocked": state.blocked}.items() if count]
+    names["blocked"] = state.blocked
+    names["skipped"] = state.iteration - sum(names.values())
+    counted = [f"{count} {name}" for name, count in names.items() if count > 0]
     return ", ".join([f"{state.iteration} {_plural('iteration', state.iteration)}", *counted])
 
 

@@ -100,8 +100,8 @@ class Lanes:
             state = rebuilt(snapshot, rows)
         except Invalid as error:
             raise TaskInvalid(f"{folder / _ROWS}: a row is damaged ({error}).") from error
-        if run.status == "archived":
-            state = state.with_(status="archived")
+        others = [each for each in _directories(self.root / "active" / run.lane) if each != folder and _has_files(each)]
+        state = state.with_(alone=not others, **({"status": "archived"} if run.status == "archived" else {}))
         changed = sorted(name for name in PINNED if getattr(snapshot, name) != getattr(state, name))
         if changed and not why:
             words = ", ".join(changed)

@@ -110,6 +110,10 @@ REFUSED = [
     (("iterate", "none"), "loop ls"),
     (("iterate", "paused"), "loop resume paused/r1"),
     (("decide", "fresh", "keep", "--value", "1"), "loop measure fresh --value X"),
+    (("decide", "guarded", "keep", "--value", "1"), "loop measure guarded --value X --check 'guard=pass:make test'"),
+    (("measure", "guarded"), "loop measure guarded --value X --check 'guard=pass:make test'"),
+    (("resume", "gone"), 'loop start "GOAL" --lane gone'),
+    (("archive",), "No loop is stopped or completed."),
     (("measure", "fresh"), "at least one number"),
     (("measure", "fresh", "--value", "nan"), "finite"),
     (("decide", "perf", "keep"), "at least one number"),
@@ -119,6 +123,7 @@ REFUSED = [
     (("iterate", "perf"), "loop decide perf keep --value 80"),
     (("stop", "two"), "two/b (running)"),
     (("measure", "two", "--value", "1"), "two/b (running)"),
+    (("measure", "two/b"), "loop measure two/b --value X"),
     (("rm", "two"), "loop rm two/"),
     (("rm", "two/c"), "no loop two/c"),
     (("status", "a/b/c"), "name of a run"),
@@ -142,11 +147,24 @@ def test_a_refusal_names_the_recovery_and_writes_nothing(shell: Shell) -> None:
     for name in ("perf/r1", "paused/r1", "fresh/r1", "two/a", "two/b"):
         lane, tag = name.split("/")
         shell.ok("start", "faster", "--lane", lane, "--run", tag)
+    shell.ok("start", "faster", "--lane", "guarded", "--guard", "make test")
+    shell.ok("start", "faster", "--lane", "gone", "--run", "r1")
+    shell.ok("archive", "gone")
     shell.ok("pause", "paused")
     shell.ok("measure", "perf", "--value", "100")
     shell.ok("measure", "perf", "--value", "80")
     for args, said in REFUSED:
         assert said in shell.refused(*args), args
+
+
+def test_the_next_command_can_be_typed_where_a_lane_has_two_runs(shell: Shell) -> None:
+    shell.ok("start", "faster", "--lane", "perf", "--run", "r1")
+    said = shell.ok("start", "faster", "--lane", "perf", "--run", "r2")
+    for value in ("100", "", "90", ""):
+        command = re.findall(r"pi-marathon loop (.*)", said)[0].replace("X", value)
+        said = shell.ok(*command.split())
+    assert "iterate perf/r2" in said
+    assert shell.json("status", "perf/r2")["state"]["iteration"] == 1
 
 
 def test_a_refusal_in_a_folder_without_loops_makes_none(shell: Shell) -> None:

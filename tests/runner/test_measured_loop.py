@@ -77,7 +77,7 @@ def test_every_outcome_of_an_iteration(loop: LoopWorld) -> None:
         80,
     )
     # The branch: one commit per keep, with its numbers, on top of the first one.
-    assert loop.sh("git log --format=%s main..multiloop/perf/r1") == "perf 1: metric 80 (-20 (-20.0 %), improved)"
+    assert loop.sh("git log --format=%s main..multiloop/perf/r1") == "perf 1: metric 80, -20 (-20.0 %), improved"
     message = loop.sh("git log -1 --format=%B multiloop/perf/r1")
     assert json.loads(message.split("Result: ")[1])["reference"] == 100
     assert loop.sh("git show --name-only --format= multiloop/perf/r1").split() == ["file", "speed"]
@@ -85,6 +85,9 @@ def test_every_outcome_of_an_iteration(loop: LoopWorld) -> None:
     assert (loop.sh("git status --porcelain", loop.tree), loop.speed()) == ("", "80")
     assert _everything(loop) == before
     _assert_hidden(loop)
+    shown = loop.type("loop", "show", "perf", "4").stdout
+    assert "✗ frozen files: changed: bench.sh" in shown
+    assert "+echo 1" in shown, "what was taken back can be looked at"
     # The next session knows what was tried, and no gauge of what is left.
     prompt = loop.prompt(3)
     assert "1. cache it: 80, keep" in prompt
@@ -144,7 +147,9 @@ def test_a_cap_and_a_plateau_end_a_loop_until_they_are_raised(loop: LoopWorld) -
     loop.steps("echo 90 > speed", CHEAT, CHEAT, "echo 70 > speed", then=CHEAT)
     loop.run()
     assert "--max-iterations 2" in loop.refused("loop", "resume", "perf")
-    loop.run("--max-iterations", "9")
+    said = loop.run("--max-iterations", "9")
+    assert "iterate · iteration 2 ·" in said, "the number of the iteration, not of the session"
+    assert "pi-marathon loop finalize perf" in said
     assert loop.actions() == ["baseline", "keep", "resumed", "revert", "revert"]
     assert loop.state()["status"] == "completed"
     loop.forget_last_row(iteration=2)
@@ -244,9 +249,42 @@ def test_in_place_needs_a_clean_tree(loop: LoopWorld) -> None:
     loop.run()
     assert loop.actions() == ["baseline", "keep", "revert"]
     assert loop.sh("git log --format=%s; git status --porcelain").splitlines() == [
-        "perf 1: metric 90 (-10 (-10.0 %), improved)",
+        "perf 1: metric 90, -10 (-10.0 %), improved",
         "first",
     ]
+
+
+def test_what_a_human_left_in_place_meanwhile_is_not_taken_away(loop: LoopWorld) -> None:
+    """Neither before there is a baseline, nor later. The command that is named puts it aside."""
+    loop.start("--in-place", "--max-iterations", "1", "--guard", "test ! -e broken")
+    loop.steps("echo 90 > speed", "echo 80 > speed")
+    loop.sh(f"touch broken; {COMMIT} broken")
+    loop.run(expected=1)
+    loop.sh("git rm -q broken; echo mine > mine")
+    assert "has uncommitted work" in loop.refused(*loop.run_args())
+    loop.sh(f"{COMMIT} fixed")
+    loop.run()
+    loop.sh("echo more >> mine; echo new > new")
+    refusal = loop.refused(*loop.run_args("--max-iterations", "2"))
+    assert (
+        loop.sh("cat mine new; git log --format=%s -1") == "mine\nmore\nnew\nperf 1: metric 90, -10 (-10.0 %), improved"
+    )
+    loop.sh(refusal.partition("again: ")[2].replace("git stash", "git -c user.name=a -c user.email=b stash"))
+    loop.run("--max-iterations", "2")
+    assert [action for action in loop.actions() if action != "resumed"] == ["baseline", "keep", "keep"]
+    assert loop.sh("git -c user.name=a -c user.email=b stash pop -q; cat mine new speed") == "mine\nmore\nnew\n80"
+
+
+def test_a_pause_while_a_tree_is_measured_in_place_leaves_nothing_behind(loop: LoopWorld) -> None:
+    loop.start("--in-place", "--max-iterations", "1")
+    (loop.project / "bench.sh").write_text("cat speed; echo left > left-behind; test -e old || sleep 600")
+    loop.sh(f"touch old; {COMMIT} slow")
+    loop.steps("echo 90 > speed; rm old")
+    with _background(loop) as runner:
+        until(lambda: (loop.project / "left-behind").exists() and not (loop.project / "old").exists(), "it measures")
+        loop.type("stop", str(loop.task.relative_to(loop.project)), "--now")
+        runner.communicate(timeout=30)
+    assert loop.sh("git status --porcelain") in ("D  old\nM  speed", " D old\n M speed")
 
 
 def test_sessions_that_leave_nothing_new_end_at_a_gate(loop: LoopWorld, typed: Callable[..., Pty]) -> None:
@@ -254,7 +292,7 @@ def test_sessions_that_leave_nothing_new_end_at_a_gate(loop: LoopWorld, typed: C
     loop.start("--max-iterations", "4")
     loop.steps(*["true"] * 3, then="echo 90 > speed")
     args = [arg for arg in loop.run_args() if arg != "--trust"]
-    assert "To agree: pi-marathon loop run perf/r1 --trust" in loop.type(*args).stderr
+    assert "To agree: pi-marathon loop run perf/r1 --trust --agent command -- sh " in loop.type(*args).stderr
     pty = typed(*args, **loop.env)
     pty.expect(b"verify: sh bench.sh")
     pty.expect(b"Run them? [y/N]")
@@ -262,7 +300,7 @@ def test_sessions_that_leave_nothing_new_end_at_a_gate(loop: LoopWorld, typed: C
     pty.expect(b"The last 3 sessions left nothing new to measure: nothing was changed.")
     pty.expect(b"Quit marathon")
     pty.send(b"\r")
-    pty.expect(b"kept 90")
+    pty.expect(b"keep 90")
     assert pty.wait() == 0
     assert loop.actions() == ["baseline", "skip", "skip", "skip", "keep"]
 
@@ -295,6 +333,7 @@ def test_pause_and_stop_end_a_runner_after_its_session(loop: LoopWorld, verb: st
         said = loop.type("loop", "status", "perf").stdout
         assert f"pid {runner.pid}" in said
         assert "a session works on iteration 1" in said
+        assert "Next:" not in said
         for refused in (("archive", "perf"), ("rm", "perf/r1"), ("run", "perf", "--agent", "command", "--", "true")):
             assert "A runner works on perf/r1" in loop.refused("loop", *refused)
         assert "to stop after this session" in loop.type("loop", verb, "perf").stderr
@@ -302,6 +341,7 @@ def test_pause_and_stop_end_a_runner_after_its_session(loop: LoopWorld, verb: st
         out, _ = runner.communicate(timeout=30)
         assert (runner.returncode, "Stopped on request" in out) == (3, True), out
     assert "To continue: pi-marathon loop run perf/r1 --agent command" in out
+    assert "loop resume" not in out
     assert (loop.state()["status"], loop.actions()) == (status, ["baseline"])
     loop.run()
     assert [action for action in loop.actions() if action != "resumed"] == ["baseline", "keep"]

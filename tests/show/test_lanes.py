@@ -48,10 +48,12 @@ def test_status_tells_the_numbers_the_noise_and_the_next_command() -> None:
 def test_a_row_says_why_it_was_not_kept() -> None:
     state = LaneState(lane="perf", run_tag="r1", measured_by="runner")
     failed = [Check(name="guard", passed=True), Check(name="holdout", passed=False, evidence="no")]
-    row = Row(iteration=3, action="revert", metric=2, baseline=157, checks=failed, hypothesis="know it", reason="bad")
+    row = Row(iteration=3, action="revert", metric=2, baseline=157, checks=failed, hypothesis="know it", tried="0" * 40)
     assert row_line(row, state).split() == ["3", "✗", "revert", "2", "failed:", "holdout", "know", "it"]
     skipped = Row(iteration=4, action="skip", reason="nothing was changed", hypothesis="again")
     assert "nothing was changed" in row_line(skipped, state)
+    crashed = Row(iteration=5, action="crash", error="verify failed: exit code 1", hypothesis="again")
+    assert "verify failed: exit code 1" in row_line(crashed, state)
     shown = iteration_lines(row, state, "Iteration 3 failed.")
     assert shown[0] == "Iteration 3 of perf/r1: revert"
     for line in (
@@ -61,7 +63,7 @@ def test_a_row_says_why_it_was_not_kept() -> None:
         "  ✗ holdout: no",
     ):
         assert line in shown
-    assert "no diff" in shown[-1]
+    assert "taken back" in shown[-1]
 
 
 def test_noise_the_best_commit_and_the_way_on_of_a_loop_that_is_complete() -> None:
@@ -74,7 +76,7 @@ def test_noise_the_best_commit_and_the_way_on_of_a_loop_that_is_complete() -> No
     assert "Noise:   none was seen, so any gain counts" in shown
     assert "Best:    commit 0123456789ab (iteration 1)" in shown
     assert next_command(state) == "pi-marathon loop finalize perf/r1"
-    assert next_command(state.with_(keeps=0)) == "pi-marathon loop resume perf/r1"
+    assert next_command(state.with_(keeps=0)) == "pi-marathon loop run perf/r1"
 
 
 def test_what_an_agent_wrote_does_not_act_on_the_terminal() -> None:

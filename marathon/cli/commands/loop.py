@@ -66,6 +66,10 @@ def loop() -> None:
 
     \b
     pi-marathon loop start "Make parse() faster" --lane perf --verify ./bench.sh --guard "make test"
+    pi-marathon loop run perf                          the runner measures, a session per change
+
+    \b
+    Or you, or an agent, measure and report:
     pi-marathon loop measure perf --value 120          the first number is the baseline
     pi-marathon loop iterate perf --hypothesis "…"     then change, run verify and guard
     pi-marathon loop measure perf --value 98 --check "guard=pass:make test"
@@ -116,6 +120,7 @@ def start(goal: str, lane: str | None, tag: str | None, as_json: bool, holdout: 
         tag = tag or names.free(f"run-{datetime.now(UTC):%Y%m%d-%H%M%S}", taken)
         state = _frozen(_new_state(goal, lane, tag, now, {**options, "holdout": holdout}), lanes.project)
         lanes.create(state)
+        state = lanes.load(names.Run(lane, tag, state.status)).state
         remember_task(index_folder(), lanes.root, lanes.project)
         if holdout:
             lanes.set_holdout(state, holdout)
@@ -198,7 +203,7 @@ def _frozen(state: LaneState, project: Path) -> LaneState:
 @JSON
 @_refusals
 def run(target: str, as_json: bool, trust: bool, **options: Any) -> None:
-    """Run a loop: a session per iteration; the runner measures, and keeps what improves the number."""
+    """Run a loop, one session per change. The runner measures, and keeps what improves the number."""
     from marathon.cli.loop_run import run_loop
 
     bounds = {name: options.pop(name) for name in ("max_iterations", "target_metric", "plateau")}
@@ -214,7 +219,7 @@ def run(target: str, as_json: bool, trust: bool, **options: Any) -> None:
 @JSON
 @_refusals
 def iterate(target: str, hypothesis: str | None, changes: str | None, as_json: bool) -> None:
-    """Start the next iteration: what was tried, what to beat, what to run."""
+    """Start the next iteration. Tells what was tried, what to beat, and what to run."""
     with _changing(target, "iterate") as change:
         state = change.to(verbs.iterate(change.state, change.now, hypothesis, changes))
     lessons, whole = change.lanes.lessons(change.run), reanchors(state.iteration)
@@ -266,7 +271,7 @@ def decide(
     changes: str | None,
     as_json: bool,
 ) -> None:
-    """Finish the measured iteration with the action that its measurement leads to."""
+    """Finish the measured iteration. Its measurement says with which action."""
     with _changing(target, "decide") as change:
         state, row = verbs.decide(change.state, change.now, action, [*values, *more], hypothesis, changes)
         change.to(state, row)
@@ -294,8 +299,8 @@ def log(target: str, action: str, value: float | None, note: str | None, as_json
 @JSON
 @_refusals
 def status(target: str, as_json: bool) -> None:
-    """Where a loop stands, its numbers, and the next command. Without a name: every loop that is not archived."""
-    from marathon.cli.loop_run import runner_lines
+    """Where a loop stands, and the next command. Without a name: every loop that is not archived."""
+    from marathon.cli.loop_run import runner_lines, runner_of
 
     lanes = Lanes(find_project(Path.cwd()))
     runs = lanes.runs()
@@ -304,7 +309,7 @@ def status(target: str, as_json: bool) -> None:
     for run in chosen:
         lane, lessons, does = lanes.load(run), lanes.lessons(run), runner_lines(lanes, run)
         _warn(lane.notices)
-        text = "\n".join(show.status_lines(lane.state, lane.rows, lessons))
+        text = "\n".join(show.status_lines(lane.state, lane.rows, lessons, at_work=runner_of(lanes, run) is not None))
         facts = {"rows": [row.facts() for row in lane.rows], "lessons": lessons, "runner": does, "text": text}
         found.append(({**_facts(lane.state), **facts}, "\n".join([text, *does])))
     if as_json:
@@ -319,14 +324,15 @@ def status(target: str, as_json: bool) -> None:
 @JSON
 @_refusals
 def show_iteration(target: str, iteration: int, as_json: bool) -> None:
-    """One iteration: what was tried, its numbers, verdicts and lesson, and the diff of a commit. 0 is the baseline."""
+    """Show iteration N with its diff, numbers, verdicts and lesson. 0 is the baseline."""
     lanes, run, lane = _named(target)
     found = [row for row in lane.rows if row.iteration == iteration and (not row.is_mark or row.action == "baseline")]
     if not found:
         see = f"It has {lane.state.iteration}: pi-marathon loop status {run.name}"
         raise Refused(f"{run.name} has no iteration {iteration}.", see)
     row = found[-1]
-    diff = diff_of(lanes.project, row.commit) if row.commit else ""
+    commit = row.commit or row.tried
+    diff = diff_of(lanes.project, commit) if commit else ""
     if as_json:
         _print_json({"target": run.name, "row": row.facts(), "lesson": lesson(row), "diff": diff})
     else:
@@ -341,7 +347,7 @@ def show_iteration(target: str, iteration: int, as_json: bool) -> None:
 @JSON
 @_refusals
 def plot(target: str, output: Path | None, as_json: bool) -> None:
-    """Write the course of a loop as an SVG, and as an HTML page that needs nothing else."""
+    """Draw the course of a loop. Writes an SVG, and an HTML page that needs nothing else."""
     lanes, run, lane = _named(target)
     base = output or lanes.folder(run) / "plot"
     files = {
@@ -364,7 +370,7 @@ def plot(target: str, output: Path | None, as_json: bool) -> None:
 @JSON
 @_refusals
 def finalize(target: str, branch: str | None, split: bool, yes: bool, as_json: bool) -> None:
-    """Make a branch of what a loop kept, after a preview. Nothing is merged or pushed; your files stay as they are."""
+    """Make a branch of what was kept, after a preview. Nothing is merged or pushed; your files stay as they are."""
     from marathon.cli.loop_finalize import finalize_loop
 
     finalize_loop(target, branch, split=split, yes=yes, as_json=as_json)
@@ -375,7 +381,7 @@ def finalize(target: str, branch: str | None, split: bool, yes: bool, as_json: b
 @JSON
 @_refusals
 def ls(archived: bool, as_json: bool) -> None:
-    """The loops of this project: running, paused, ended; newest first."""
+    """The loops of this project, newest first."""
     lanes = Lanes(find_project(Path.cwd()))
     order = get_args(LaneState.model_fields["status"].annotation)
     runs = sorted(
@@ -552,7 +558,8 @@ def _some(target: str, runs: Sequence[names.Run], verb: str) -> list[names.Run]:
 
 
 def _nothing(verb: str) -> Refused:
-    return Refused(f"There is no loop to {verb}.", "See all of them: pi-marathon loop ls --archived")
+    kinds = " or ".join(names.UNNAMED[verb])
+    return Refused(f"No loop is {kinds}. To {verb} another one, name it.", "See all of them: pi-marathon loop ls")
 
 
 # Words in and out
@@ -564,7 +571,8 @@ def _check(text: str, state: LaneState) -> Check:
         return verbs.parsed_check(text)
     match = _CHECK.fullmatch(text)
     if match is None:
-        example = verbs.check_options(state) or "--check tests=pass"
+        wanted = state.guard_command or state.prompt_verifier
+        example = verbs.measure_command(state) if wanted else "--check tests=pass"
         raise Refused(f"{clean(text)!r} is not a check.", f"Write NAME=pass or NAME=fail, such as: {example}")
     about = (match["about"] or "").strip() or None
     is_prompt = about is not None and about == (state.prompt_verifier or "").strip()
@@ -573,9 +581,7 @@ def _check(text: str, state: LaneState) -> Check:
 
 
 def _tell_row(state: LaneState, row: Row, as_json: bool) -> None:
-    lines = [show.row_line(row, state).strip()]
-    if row.acceptance_reason:
-        lines.append(f"{row.acceptance_reason.capitalize()}.")
+    lines = [show.settled_line(state, row)]
     if row.escalation_type:
         lines.append(_ESCALATIONS[row.escalation_type])
     if state.status == "running":

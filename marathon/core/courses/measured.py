@@ -62,6 +62,16 @@ class Bench:
     repeats: int = 0
     touched: bool = False  # a session has worked in the tree since the last row
 
+    @property
+    def cut_off(self) -> bool:
+        """A session has not come to its end, so what lies in the folder is its work."""
+        return self.touched and self.candidate is None
+
+    @property
+    def trees(self) -> list[str]:
+        """What else than the last keep the runner may have left in the folder."""
+        return [tree for tree, _ in self.tried] + ([self.candidate.tree] if self.candidate else [])
+
 
 class MeasuredLoop(Course):
     name: ClassVar[str] = "measured"
@@ -99,7 +109,8 @@ class MeasuredLoop(Course):
         bench = _bench(life)
         if bench is None:
             return Where(Phase(id=ITERATE, name="Iterate", brief="…"), breadcrumb=ITERATE)
-        return Where(_phase(bench), breadcrumb=f"{bench.state.name} [{bench.state.iteration + 1}]")
+        name, done = bench.state.name, bench.state.iteration
+        return Where(_phase(bench), breadcrumb=f"{name} [{done + 1}]", iteration=done + bench.touched)
 
     # What comes next
 

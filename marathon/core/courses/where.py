@@ -28,6 +28,7 @@ class Where:
     phases: tuple[str, ...] = ()  # where a human may send the task, in order
     steps: tuple[str, ...] = ()  # every step of the whole workflow, in order; the same phase may come more than once
     at: int = 0  # which of them is at hand
+    iteration: int = 0  # where the course counts otherwise than by sessions
     round: int = 1  # how often this phase has been worked on
     can_loop: bool = False
     reviews: tuple[Review, ...] = ()  # that were passed in this run and still stand

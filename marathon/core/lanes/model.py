@@ -96,6 +96,7 @@ class Row(_Record):
     setup: dict[str, Any] | None = None  # of a mark: what holds from here on
     # Of a row that the runner made: its commit, the reference's samples taken in turn, the noise of the baseline.
     commit: str | None = Field(default=None, pattern="^[0-9a-f]{7,64}$")
+    tried: str | None = Field(default=None, pattern="^[0-9a-f]{7,64}$")  # of a change that was taken back, its commit
     reference_measurements: list[float] | None = None
     noise: float | None = None
 
@@ -155,6 +156,7 @@ class LaneState(_Record):
     last_updated: str = ""
     finished_at: str | None = None
     config: dict[str, Any] = Field(default_factory=dict)
+    alone: bool = Field(default=True, exclude=True)  # whether the lane's name is enough to name this run
 
     @property
     def name(self) -> str:

@@ -73,9 +73,9 @@ def pick(target: str, runs: Sequence[Run], verb: str) -> Run:
     if eligible:
         raise ambiguous(eligible, verb, f"{len(eligible)} runs of {lane} match.")
     if len(named) == 1:
-        way = "Start another run." if named[0].status == "archived" else "To continue it:"
-        more = "" if named[0].status == "archived" else f" pi-marathon loop resume {named[0].name}"
-        raise Refused(f"{named[0].name} is {named[0].status}.", f"{way}{more}")
+        resume = f"To continue it: pi-marathon loop resume {named[0].name}"
+        way = f'Start another run: pi-marathon loop start "GOAL" --lane {lane}'
+        raise Refused(f"{named[0].name} is {named[0].status}.", way if named[0].status == "archived" else resume)
     if named:
         raise ambiguous(named, "resume", f"No run of {lane} is {' or '.join(fits)}.")
     raise Refused(f"There is no loop {one_line(target, 140)}.", _LIST)

@@ -120,7 +120,7 @@ def commit_message(state: LaneState, row: Row) -> str:
     name, reference = one_line(state.metric_name or "metric", 40), row.baseline
     figure = "" if row.metric is None else f" {number(row.metric)}"
     if row.metric is not None and reference is not None:
-        figure += f" ({change(row.metric, reference, state.metric_direction)})"
+        figure += f", {change(row.metric, reference, state.metric_direction)}"
     facts = {"loop": state.name, "iteration": row.iteration, "metric": row.metric, "reference": reference}
     head = f"{state.lane} {row.iteration}: {name}{figure}"
     about = f"\n{one_line(row.hypothesis, 500)}\n" if row.hypothesis else ""

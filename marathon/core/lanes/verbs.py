@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
@@ -41,7 +41,7 @@ def measure(
     if state.min_measurements is not None and len(values) < state.min_measurements:
         raise Refused(
             f"{state.name} wants at least {state.min_measurements} samples and got {len(values)}.",
-            f"Run verify again and give every number: {command('measure', state, '--value X --value Y …')}",
+            f"Run verify again and give every number: {measure_command(state, '--value X --value Y …')}",
         )
     if state.baseline is not None:
         _must_not_be_over(state)
@@ -60,11 +60,7 @@ def parsed_check(text: str) -> Check:
 def with_value(state: LaneState, now: str, value: float) -> LaneState:
     """A number that comes with `log`. It is measured like any other, and a lane without a baseline takes none."""
     _must_run(state)
-    if state.baseline is None:
-        raise Refused(
-            f"{state.name} has no baseline yet, so there is nothing to compare with.",
-            f"Run verify and record the baseline: {command('measure', state, '--value X')}",
-        )
+    _must_have_baseline(state)
     return measure(state, now, [value])[0]
 
 
@@ -76,7 +72,7 @@ def _with_baseline(
     if failed:
         raise Refused(
             f"No baseline for {state.name}: {', '.join(failed)} failed, so this tree is broken before any change.",
-            f"Fix it, then measure again: {command('measure', state, '--value X')}",
+            f"Fix it, then measure again: {measure_command(state)}",
         )
     state = state.with_(measured_by=state.measured_by or "agent", active_iteration=None)
     row = Row(
@@ -104,29 +100,26 @@ def decide(
     """Finish the measured iteration with the action that its measurement leads to."""
     _must_run(state)
     _must_be_numbers(state, values, "decide")
+    _must_have_baseline(state)
     active = state.active_iteration
-    if state.reference is None:
-        raise Refused(
-            f"{state.name} has no baseline yet, so there is nothing to compare with.",
-            f"Run verify and record the baseline: {command('measure', state, '--value X')}",
-        )
     if active is None or active.phase != "measured" or active.measurements is None:
         raise Refused(
             f"{state.name} has no measurement that waits for a decision.",
-            f"Run verify, then: {command('measure', state, '--value X')}",
+            f"Run verify, then: {measure_command(state)}",
         )
     due = active.recommended_action or "log"
+    again = f"Or run verify again, then: {measure_command(state)}"
     if not _same(values, active.measurements):
         measured_ = " ".join(map(number, active.measurements))
         raise Refused(
             f"These are not the numbers that were measured ({measured_}).",
-            f"Decide with them: {decide_command(state, active, due)}   Or run verify again and measure anew.",
+            f"Decide with them: {decide_command(state, active, due)}   {again}",
         )
     if action != due:
         aside = f"   To set it aside: {command('log', state, 'skip')}" if action == "skip" else ""
         raise Refused(
             f"{action} is against the measurement, which leads to {due} ({active.acceptance_reason}).",
-            f"Type: {decide_command(state, active, due)}   Or run verify again and measure anew.{aside}",
+            f"Type: {decide_command(state, active, due)}   {again}{aside}",
         )
     row = _row(state, active, now, action, hypothesis, changes)
     return applied(state, row), row
@@ -223,12 +216,20 @@ def ended(state: LaneState, status: str, now: str) -> LaneState:
 
 
 def _must_run(state: LaneState) -> None:
-    if state.status != "running":
-        raise Refused(f"{state.name} is {state.status}.", f"To continue it: {command('resume', state, exact=True)}")
     if state.measured_by == "runner":
         raise Refused(
             f"The runner measures {state.name} itself, so that no one has to take a number on trust.",
             f"Run it: {command('run', state)}   To report numbers yourself, start one with --measured-by agent.",
+        )
+    if state.status != "running":
+        raise Refused(f"{state.name} is {state.status}.", f"To continue it: {continue_command(state)}")
+
+
+def _must_have_baseline(state: LaneState) -> None:
+    if state.reference is None:
+        raise Refused(
+            f"{state.name} has no baseline yet, so there is nothing to compare with.",
+            f"Run verify and record the baseline: {measure_command(state)}",
         )
 
 
@@ -240,8 +241,8 @@ def _must_not_be_over(state: LaneState) -> None:
 def _must_be_numbers(state: LaneState, values: Sequence[float], verb: str) -> None:
     if not values or not finite(values):
         what = "needs at least one number" if not values else "takes finite numbers only"
-        again = "keep --value X" if verb == "decide" else "--value X"
-        raise Refused(f"{verb} {what}.", f"Run verify again and pass what it printed: {command(verb, state, again)}")
+        again = command("decide", state, "keep --value X") if verb == "decide" else measure_command(state)
+        raise Refused(f"{verb} {what}.", f"Run verify again and pass what it printed: {again}")
 
 
 def _same(values: Sequence[float], recorded: Sequence[float]) -> bool:
@@ -254,22 +255,22 @@ def _same(values: Sequence[float], recorded: Sequence[float]) -> bool:
 
 
 def command(verb: str, state: LaneState, more: str = "", *, exact: bool = False) -> str:
-    target = state.name if exact else state.lane
+    target = state.lane if state.alone and not exact else state.name
     return f"pi-marathon loop {verb} {target} {more}".rstrip()
+
+
+def continue_command(state: LaneState) -> str:
+    """A runner resumes its loop itself, and asks what a gate of it asks."""
+    return command("run" if state.measured_by == "runner" else "resume", state, exact=True)
+
+
+def measure_command(state: LaneState, values: str = "--value X") -> str:
+    """With the verdicts that this lane wants: without them nothing would be kept."""
+    checks = {"guard": state.guard_command, "prompt verifier": state.prompt_verifier}
+    options = [f"--check {shlex.quote(f'{name}=pass:{about}')}" for name, about in checks.items() if about]
+    return command("measure", state, " ".join([values, *options]))
 
 
 def decide_command(state: LaneState, active: ActiveIteration, action: str) -> str:
     values = " ".join(f"--value {value!r}".removesuffix(".0") for value in active.measurements or ())
     return command("decide", state, f"{action} {values}")
-
-
-def check_options(state: LaneState) -> str:
-    """The options that give the verdicts this lane wants."""
-    return " ".join(_check_options(state))
-
-
-def _check_options(state: LaneState) -> Iterable[str]:
-    if state.guard_command:
-        yield f"--check {shlex.quote(f'guard=pass:{state.guard_command}')}"
-    if state.prompt_verifier:
-        yield f"--check {shlex.quote(f'prompt verifier=pass:{state.prompt_verifier}')}"
