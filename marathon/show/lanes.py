@@ -10,7 +10,7 @@ from marathon.core.lanes.names import Run
 from marathon.core.lanes.numbers import change, confidence, mad, number
 from marathon.core.lanes.rules import MOST_PIVOTS, end_of
 from marathon.core.lanes.verbs import command, continue_command, decide_command, measure_command
-from marathon.core.text import clean, duration, one_line
+from marathon.core.text import clean, counted, duration, one_line
 
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDEST = 60
@@ -132,7 +132,7 @@ def list_lines(runs: Sequence[Run], states: Sequence[LaneState | None]) -> list[
             lines.append(f"{run.name:{width}}  cannot be read; see: pi-marathon loop status {run.name}")
             continue
         best = "no baseline" if state.best_metric is None else f"best {number(state.best_metric)}"
-        done = f"{state.iteration} {_plural('iteration', state.iteration)}"
+        done = counted(state.iteration, "iteration")
         goal = one_line(state.goal or "", 60)
         lines.append(f"{run.name:{width}}  {run.status:9}  {state.mode:9}  {done:14}  {best:18}  {goal}")
     return [clean(line).rstrip() for line in lines]
@@ -179,7 +179,7 @@ def brief(state: LaneState, rows: Sequence[Row], lessons: Sequence[str], *, whol
 def measured_lines(state: LaneState, active: ActiveIteration, reference: float) -> list[str]:
     """What a measurement says, each verdict, and the command that follows from it."""
     values = active.measurements or []
-    samples = f"{len(values)} {_plural('sample', len(values))}"
+    samples = counted(len(values), "sample")
     metric = active.metric if active.metric is not None else 0.0
     lines = [
         f"Iteration {active.iteration}: {number(metric)} against {number(reference)}: "
@@ -247,15 +247,16 @@ def _counts(state: LaneState) -> str:
     names = {"kept": state.keeps, "reverted": state.reverts, "logged": state.logs, "crashed": state.crashes}
     names["blocked"] = state.blocked
     names["skipped"] = state.iteration - sum(names.values())
-    counted = [f"{count} {name}" for name, count in names.items() if count > 0]
-    return ", ".join([f"{state.iteration} {_plural('iteration', state.iteration)}", *counted])
+    done = [f"{count} {name}" for name, count in names.items() if count > 0]
+    return ", ".join([counted(state.iteration, "iteration"), *done])
 
 
 def _ladder(state: LaneState) -> str:
     if not state.consecutive_failures and not state.pivot_count:
         return ""
-    failures = f"{state.consecutive_failures} {_plural('failure', state.consecutive_failures)} in a row"
-    return f"{failures}, {state.pivot_count} of {MOST_PIVOTS} pivots used"
+    return (
+        f"{counted(state.consecutive_failures, 'failure')} in a row, {state.pivot_count} of {MOST_PIVOTS} pivots used"
+    )
 
 
 def _bounds(state: LaneState) -> str:
@@ -290,7 +291,3 @@ def _span(state: LaneState) -> str:
         return ""
     form = "%H:%M" if start.date() == end.date() else "%Y-%m-%d %H:%M"
     return f"{start.strftime(form)} to {end.strftime(form)} UTC, {duration(seconds)}"
-
-
-def _plural(word: str, count: int) -> str:
-    return word if count == 1 else f"{word}s"

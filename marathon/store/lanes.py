@@ -83,9 +83,9 @@ class Lanes:
 
     def runs(self) -> list[Run]:
         """Every run, newest first among those of one status."""
-        found = [(*self._glance(folder, lane, tag), folder) for folder, lane, tag in self._folders()]
-        found.sort(key=lambda each: each[1], reverse=True)
-        return [run for run, _, _ in found]
+        found = [self._glance(*each) for each in self._folders()]
+        found.sort(key=lambda each: each[1].started_at if each[1] else "", reverse=True)
+        return [run for run, _ in found]
 
     def load(self, run: Run) -> Lane:
         """A run, rebuilt from its rows. What was wrong with its files stands in the notices."""
@@ -221,15 +221,15 @@ class Lanes:
             if NAME.fullmatch(lane_name) and NAME.fullmatch(tag):
                 yield folder, lane_name, tag
 
-    def _glance(self, folder: Path, lane: str, tag: str) -> tuple[Run, str]:
-        """A run by its snapshot alone, and when it was started."""
-        if self._archived(folder):
-            return Run(lane, tag, "archived"), str(_facts(folder / _STATE).get("startedAt", ""))
+    def _glance(self, folder: Path, lane: str, tag: str) -> tuple[Run, LaneState | None]:
+        """A run by its snapshot alone."""
         snapshot, _ = self._snapshot(folder, lane, tag)
+        if self._archived(folder):
+            return Run(lane, tag, "archived"), snapshot
         if snapshot is None:
             said = self._registry().get((lane, tag), {}).get("status")
-            return Run(lane, tag, _FROM_REGISTRY.get(str(said), "paused")), ""
-        return Run(lane, tag, snapshot.status), snapshot.started_at
+            return Run(lane, tag, _FROM_REGISTRY.get(str(said), "paused")), None
+        return Run(lane, tag, snapshot.status), snapshot
 
     def _snapshot(self, folder: Path, lane: str, tag: str) -> tuple[LaneState | None, str]:
         """The snapshot, or why there is none. The directory names the run, whatever the file says."""
@@ -272,22 +272,21 @@ class Lanes:
         write_atomic(self.root / "registry.json", data.encode())
 
     def _entry(self, folder: Path, lane: str, tag: str) -> dict[str, Any]:
-        snapshot, _ = self._snapshot(folder, lane, tag)
-        status = "archived" if self._archived(folder) else snapshot.status if snapshot else "paused"
-        entry: dict[str, Any] = {
+        run, snapshot = self._glance(folder, lane, tag)
+        facts = snapshot.facts() if snapshot else {}
+        return {
             "lane": lane,
             "runTag": tag,
-            "mode": snapshot.mode if snapshot else "optimize",
-            "status": _TO_REGISTRY.get(status, status),
-            "startedAt": snapshot.started_at if snapshot else "",
+            "mode": facts.get("mode", "optimize"),
+            "status": _TO_REGISTRY.get(run.status, run.status),
+            "startedAt": facts.get("startedAt", ""),
             "stateDir": str(folder.relative_to(self.project)),
+            **{there: facts[here] for here, there in _SHARED.items() if here in facts},
         }
-        facts = snapshot.facts() if snapshot else {}
-        entry |= {name: facts[name] for name in _SHARED if name in facts}
-        return entry | ({"metric": facts["metricName"]} if "metricName" in facts else {})
 
 
-_SHARED = ("verifyCommand", "guardCommand", "promptVerifier", "acceptancePolicy")
+_SHARED = {name: name for name in ("verifyCommand", "guardCommand", "promptVerifier", "acceptancePolicy")}
+_SHARED["metricName"] = "metric"
 
 
 def _directories(folder: Path) -> list[Path]:

@@ -86,7 +86,6 @@ def _measured_loop(ctx: click.Context, folder: Path) -> int:
     ctx.invoke(loop.plot, target=LANE, output=None, as_json=False)
     click.echo(f"Look around: {there} {name} loop status {LANE}")
     click.echo(f"  One iteration, with its diff: {name} loop show {LANE} 1")
-    click.echo(f"  A branch of what was kept:    {name} loop finalize {LANE}")
     return code
 
 

@@ -42,22 +42,17 @@ VALUES = click.option("--value", "values", type=float, multiple=True, metavar="X
 MORE = click.argument("more", nargs=-1, type=float, metavar="[X]...")
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 LANE = click.argument("target", metavar="LANE")
+NAMED = click.argument("target", metavar="LANE[/RUN]")
 ANY = click.argument("target", metavar="[LANE[/RUN]]", default="")
-
-
-def _refusals(call: Callable[..., None]) -> Callable[..., None]:
-    """With --json, a refusal is an object too, so that an agent finds the way on without reading stderr."""
-
-    @functools.wraps(call)
-    def guarded(*args: Any, as_json: bool, **options: Any) -> None:
-        try:
-            call(*args, as_json=as_json, **options)
-        except Refused as refused:
-            if as_json:
-                _print_json({"refused": refused.reason, "recovery": refused.recovery})
-            raise
-
-    return guarded
+BOUNDS = (
+    click.option("--target", "target_metric", type=float, metavar="X", help="Complete when the number is reached."),
+    click.option("--max-iterations", type=click.IntRange(min=1), help="Complete after so many."),
+    click.option("--plateau", type=click.IntRange(min=1), metavar="N", help="Complete after N without a gain."),
+)
+SAID = (
+    click.option("--hypothesis", metavar="TEXT", help="What you expect, and why."),
+    click.option("--changes", metavar="TEXT", help="What you change."),
+)
 
 
 @click.group("loop")
@@ -77,37 +72,61 @@ def loop() -> None:
     """
 
 
-@loop.command("start")
-@click.argument("goal")
-@click.option("--lane", help="Its name; without it, from the words of the goal.")
-@click.option("--run", "tag", metavar="TAG", help="The name of this run; without it, run-YYYYMMDD-HHMMSS.")
-@click.option("--mode", type=click.Choice(get_args(Mode)), help="Without it, from the words of the goal.")
-@click.option("--verify", "verify_command", metavar="CMD", help="Prints the number.")
-@click.option("--guard", "guard_command", metavar="CMD", help="Has to pass before anything is kept.")
-@click.option("--prompt-verifier", metavar="TEXT", help="A question that has to be judged before anything is kept.")
-@click.option("--acceptance-policy", metavar="TEXT", help="When a change is accepted, in words. Only noted.")
-@click.option("--scope", metavar="TEXT", help="What may be changed, in words. Only told.")
-@click.option("--metric", "metric_name", metavar="NAME", help="The number's name; verify prints METRIC NAME=X.")
-@click.option("--metric-json", metavar="PATH", help="Where the number stands in verify's JSON, such as a.b.0.")
-@click.option("--metric-regex", metavar="RE", help="Finds the number in verify's output; one group.")
-@click.option(
-    "--direction", "metric_direction", type=click.Choice(get_args(Direction)), default="lower", show_default=True
+def _verb(
+    name: str, *parameters: Callable[..., Any], **settings: Any
+) -> Callable[[Callable[..., None]], click.Command]:
+    """A command of the group, with --json. A refusal is an object then too, so that an agent finds the way on."""
+
+    def made(call: Callable[..., None]) -> click.Command:
+        @functools.wraps(call)
+        def guarded(*, as_json: bool, **given: Any) -> None:
+            try:
+                call(as_json=as_json, **given)
+            except Refused as refused:
+                if as_json:
+                    _say(as_json, {"refused": refused.reason, "recovery": refused.recovery}, [])
+                raise
+
+        for parameter in reversed((*parameters, JSON)):
+            parameter(guarded)
+        return loop.command(name, **settings)(guarded)
+
+    return made
+
+
+@_verb(
+    "start",
+    click.argument("goal"),
+    click.option("--lane", help="Its name; without it, from the words of the goal."),
+    click.option("--run", "tag", metavar="TAG", help="The name of this run; without it, run-YYYYMMDD-HHMMSS."),
+    click.option("--mode", type=click.Choice(get_args(Mode)), help="Without it, from the words of the goal."),
+    click.option("--verify", "verify_command", metavar="CMD", help="Prints the number."),
+    click.option("--guard", "guard_command", metavar="CMD", help="Has to pass before anything is kept."),
+    click.option("--prompt-verifier", metavar="TEXT", help="A question that has to be judged before anything is kept."),
+    click.option("--acceptance-policy", metavar="TEXT", help="When a change is accepted, in words. Only noted."),
+    click.option("--scope", metavar="TEXT", help="What may be changed, in words. Only told."),
+    click.option("--metric", "metric_name", metavar="NAME", help="The number's name; verify prints METRIC NAME=X."),
+    click.option("--metric-json", metavar="PATH", help="Where the number stands in verify's JSON, such as a.b.0."),
+    click.option("--metric-regex", metavar="RE", help="Finds the number in verify's output; one group."),
+    click.option(
+        "--direction", "metric_direction", type=click.Choice(get_args(Direction)), default="lower", show_default=True
+    ),
+    click.option("--acceptance", "acceptance_mode", type=click.Choice(get_args(Acceptance)), help="Else by the mode."),
+    click.option(
+        "--samples", "min_measurements", type=click.IntRange(min=1), help="The least numbers per measurement."
+    ),
+    click.option("--timeout", type=DURATION, help="For one run of verify or guard; without it, 1h; 0: none."),
+    *BOUNDS,
+    click.option(
+        "--also", multiple=True, metavar="NAME:lower|higher:X[%]", help="A metric that may get worse by at most X."
+    ),
+    click.option(
+        "--protect", "protected_paths", multiple=True, metavar="PATH", help="Must not change; may be repeated."
+    ),
+    click.option("--holdout", metavar="CMD", help="A guard that only the runner knows."),
+    click.option("--measured-by", type=click.Choice(get_args(Measurer)), help="Without it, who measures the baseline."),
+    click.option("--in-place", is_flag=True, help="Work in this tree instead of a worktree."),
 )
-@click.option("--acceptance", "acceptance_mode", type=click.Choice(get_args(Acceptance)), help="Else by the mode.")
-@click.option("--samples", "min_measurements", type=click.IntRange(min=1), help="The least numbers per measurement.")
-@click.option("--timeout", type=DURATION, help="For one run of verify or guard; without it, 1h; 0: none.")
-@click.option("--target", "target_metric", type=float, metavar="X", help="Complete when the number is reached.")
-@click.option("--max-iterations", type=click.IntRange(min=1), help="Complete after so many.")
-@click.option("--plateau", type=click.IntRange(min=1), metavar="N", help="Complete after N in a row without a gain.")
-@click.option(
-    "--also", multiple=True, metavar="NAME:lower|higher:X[%]", help="A metric that may get worse by at most X."
-)
-@click.option("--protect", "protected_paths", multiple=True, metavar="PATH", help="Must not change; may be repeated.")
-@click.option("--holdout", metavar="CMD", help="A guard that only the runner knows.")
-@click.option("--measured-by", type=click.Choice(get_args(Measurer)), help="Without it, who measures the baseline.")
-@click.option("--in-place", is_flag=True, help="Work in this tree instead of a worktree.")
-@JSON
-@_refusals
 def start(goal: str, lane: str | None, tag: str | None, as_json: bool, holdout: str | None, **options: Any) -> None:
     """Start a loop for GOAL. Nothing runs yet; the next step is its baseline."""
     lanes, now = Lanes(find_project(Path.cwd())), _now()
@@ -128,12 +147,7 @@ def start(goal: str, lane: str | None, tag: str | None, as_json: bool, holdout: 
     lines = [f"Started {state.name} ({mode}).", f"Next, the baseline: {show.next_command(state)}"]
     if state.verify_command and state.measured_by is None and not state.prompt_verifier:
         lines.append(f"Or let the runner measure: {verbs.command('run', state)}")
-    if as_json:
-        _print_json(
-            {"target": state.name, "next": show.next_command(state), "state": state.facts(), "text": "\n".join(lines)}
-        )
-    else:
-        _print(lines)
+    _tell(state, as_json, lines)
 
 
 def _new_state(goal: str, lane: str, tag: str, now: str, options: dict[str, Any]) -> LaneState:
@@ -186,22 +200,20 @@ def _frozen(state: LaneState, project: Path) -> LaneState:
     return state.with_(frozen_paths=list(evaluator.roots), frozen=dict(evaluator.digests))
 
 
-@loop.command("run")
-@click.argument("target", metavar="LANE[/RUN]")
-@click.argument("agent_args", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]")
-@click.option("--agent", default="pi", show_default=True, metavar="NAME", help="As for --task.")
-@click.option("--mode", type=click.Choice(["tui", "stream"]), help="As for --task.")
-@click.option("--max-iterations", type=click.IntRange(min=1), help="Complete after so many.")
-@click.option("--target", "target_metric", type=float, metavar="X", help="Another target than before.")
-@click.option("--plateau", type=click.IntRange(min=1), metavar="N", help="Complete after N in a row without a gain.")
-@click.option("--max-time", type=TIME, default="0", help="Working time such as 90m or 8h; 0: no limit.")
-@click.option("--max-cost", type=MONEY, default="0", help="What the agent may cost; 0: no limit.")
-@click.option("--max-tokens", type=TOKENS, default="0", help="Tokens, all kinds together; 0: no limit.")
-@click.option("--session-timeout", type=DURATION, default="2h", show_default=True, help="For one session; 0: none.")
-@click.option("--trust", is_flag=True, help="Agree to the loop's commands as they are now.")
-@click.option("--detach", is_flag=True, help="As for --task.")
-@JSON
-@_refusals
+@_verb(
+    "run",
+    NAMED,
+    click.argument("agent_args", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]"),
+    click.option("--agent", default="pi", show_default=True, metavar="NAME", help="As for --task."),
+    click.option("--mode", type=click.Choice(["tui", "stream"]), help="As for --task."),
+    *BOUNDS,
+    click.option("--max-time", type=TIME, default="0", help="Working time such as 90m or 8h; 0: no limit."),
+    click.option("--max-cost", type=MONEY, default="0", help="What the agent may cost; 0: no limit."),
+    click.option("--max-tokens", type=TOKENS, default="0", help="Tokens, all kinds together; 0: no limit."),
+    click.option("--session-timeout", type=DURATION, default="2h", show_default=True, help="For one session; 0: none."),
+    click.option("--trust", is_flag=True, help="Agree to the loop's commands as they are now."),
+    click.option("--detach", is_flag=True, help="As for --task."),
+)
 def run(target: str, as_json: bool, trust: bool, **options: Any) -> None:
     """Run a loop, one session per change. The runner measures, and keeps what improves the number."""
     from marathon.cli.loop_run import run_loop
@@ -212,28 +224,24 @@ def run(target: str, as_json: bool, trust: bool, **options: Any) -> None:
     click.get_current_context().exit(run_loop(target, line, **bounds))
 
 
-@loop.command("iterate")
-@LANE
-@click.option("--hypothesis", metavar="TEXT", help="What you expect, and why.")
-@click.option("--changes", metavar="TEXT", help="What you change.")
-@JSON
-@_refusals
-def iterate(target: str, hypothesis: str | None, changes: str | None, as_json: bool) -> None:
+@_verb("iterate", LANE, *SAID)
+def iterate(target: str, as_json: bool, **said: str | None) -> None:
     """Start the next iteration. Tells what was tried, what to beat, and what to run."""
     with _changing(target, "iterate") as change:
-        state = change.to(verbs.iterate(change.state, change.now, hypothesis, changes))
+        state = change.to(verbs.iterate(change.state, change.now, **said))
     lessons, whole = change.lanes.lessons(change.run), reanchors(state.iteration)
     brief = show.brief(state, change.lane.rows, lessons, whole=whole)
     _tell(state, as_json, brief, lessons=lessons, reanchored=whole)
 
 
-@loop.command("measure", context_settings=_NUMBERS)
-@LANE
-@MORE
-@VALUES
-@click.option("--check", "checks", multiple=True, metavar="NAME=pass|fail[:COMMAND or PROMPT]", help="A verdict.")
-@JSON
-@_refusals
+@_verb(
+    "measure",
+    LANE,
+    MORE,
+    VALUES,
+    click.option("--check", "checks", multiple=True, metavar="NAME=pass|fail[:COMMAND or PROMPT]", help="A verdict."),
+    context_settings=_NUMBERS,
+)
 def measure(target: str, more: Sequence[float], values: Sequence[float], checks: Sequence[str], as_json: bool) -> None:
     """Record what verify printed, and the verdicts. The first measurement is the baseline."""
     with _changing(target, "measure") as change:
@@ -253,38 +261,32 @@ def measure(target: str, more: Sequence[float], values: Sequence[float], checks:
     _tell(state, as_json, [f"Baseline of {state.name}: {number(row.metric or 0)}", *missing, *over], row)
 
 
-@loop.command("decide", context_settings=_NUMBERS)
-@LANE
-@click.argument("action", type=click.Choice(["keep", "revert", "log", "skip"]))
-@MORE
-@VALUES
-@click.option("--hypothesis", metavar="TEXT", help="What you expected.")
-@click.option("--changes", metavar="TEXT", help="What you changed.")
-@JSON
-@_refusals
+@_verb(
+    "decide",
+    LANE,
+    click.argument("action", type=click.Choice(["keep", "revert", "log", "skip"])),
+    MORE,
+    VALUES,
+    *SAID,
+    context_settings=_NUMBERS,
+)
 def decide(
-    target: str,
-    action: str,
-    more: Sequence[float],
-    values: Sequence[float],
-    hypothesis: str | None,
-    changes: str | None,
-    as_json: bool,
+    target: str, action: str, more: Sequence[float], values: Sequence[float], as_json: bool, **said: str | None
 ) -> None:
     """Finish the measured iteration. Its measurement says with which action."""
     with _changing(target, "decide") as change:
-        state, row = verbs.decide(change.state, change.now, action, [*values, *more], hypothesis, changes)
+        state, row = verbs.decide(change.state, change.now, action, [*values, *more], **said)
         change.to(state, row)
     _tell_row(state, row, as_json)
 
 
-@loop.command("log")
-@LANE
-@click.argument("action", type=click.Choice(["log", "skip", "crash", "blocked"]), default="log")
-@click.option("--value", type=float, metavar="X", help="The number, if it is not measured yet.")
-@click.option("--note", metavar="TEXT", help="Why.")
-@JSON
-@_refusals
+@_verb(
+    "log",
+    LANE,
+    click.argument("action", type=click.Choice(["log", "skip", "crash", "blocked"]), default="log"),
+    click.option("--value", type=float, metavar="X", help="The number, if it is not measured yet."),
+    click.option("--note", metavar="TEXT", help="Why."),
+)
 def log(target: str, action: str, value: float | None, note: str | None, as_json: bool) -> None:
     """Finish an iteration without a decision. It does not move the reference of a loop that keeps and reverts."""
     with _changing(target, "log") as change:
@@ -294,10 +296,7 @@ def log(target: str, action: str, value: float | None, note: str | None, as_json
     _tell_row(state, row, as_json)
 
 
-@loop.command("status")
-@ANY
-@JSON
-@_refusals
+@_verb("status", ANY)
 def status(target: str, as_json: bool) -> None:
     """Where a loop stands, and the next command. Without a name: every loop that is not archived."""
     from marathon.cli.loop_run import runner_lines, runner_of
@@ -305,24 +304,22 @@ def status(target: str, as_json: bool) -> None:
     lanes = Lanes(find_project(Path.cwd()))
     runs = lanes.runs()
     chosen = [names.pick(target, runs, "status")] if target.strip() else names.unnamed(runs, "status")
-    found: list[tuple[dict[str, Any], str]] = []
+    told, texts = [], []
     for run in chosen:
         lane, lessons, does = lanes.load(run), lanes.lessons(run), runner_lines(lanes, run)
         _warn(lane.notices)
         text = "\n".join(show.status_lines(lane.state, lane.rows, lessons, at_work=runner_of(lanes, run) is not None))
         facts = {"rows": [row.facts() for row in lane.rows], "lessons": lessons, "runner": does, "text": text}
-        found.append(({**_facts(lane.state), **facts}, "\n".join([text, *does])))
-    if as_json:
-        _print_json(found[0][0] if target.strip() else [facts for facts, _ in found])
-    else:
-        click.echo("\n\n".join(text for _, text in found) or _NONE)
+        told.append({**_facts(lane.state), **facts})
+        texts.append("\n".join([text, *does]))
+    _say(as_json, told[0] if target.strip() else told, ["\n\n".join(texts) or _NONE])
 
 
-@loop.command("show")
-@click.argument("target", metavar="LANE[/RUN]")
-@click.argument("iteration", type=click.IntRange(min=0), metavar="N")
-@JSON
-@_refusals
+@_verb(
+    "show",
+    NAMED,
+    click.argument("iteration", type=click.IntRange(min=0), metavar="N"),
+)
 def show_iteration(target: str, iteration: int, as_json: bool) -> None:
     """Show iteration N with its diff, numbers, verdicts and lesson. 0 is the baseline."""
     lanes, run, lane = _named(target)
@@ -333,19 +330,18 @@ def show_iteration(target: str, iteration: int, as_json: bool) -> None:
     row = found[-1]
     commit = row.commit or row.tried
     diff = diff_of(lanes.project, commit) if commit else ""
-    if as_json:
-        _print_json({"target": run.name, "row": row.facts(), "lesson": lesson(row), "diff": diff})
-    else:
-        _print(show.iteration_lines(row, lane.state, lesson(row)))
-        if diff:
-            click.echo(paint_diff(clean(diff)))
+    _say(
+        as_json,
+        {"target": run.name, "row": row.facts(), "lesson": lesson(row), "diff": diff},
+        [*show.iteration_lines(row, lane.state, lesson(row)), *([paint_diff(clean(diff))] if diff else [])],
+    )
 
 
-@loop.command("plot")
-@click.argument("target", metavar="LANE[/RUN]")
-@click.option("-o", "--output", type=Path, metavar="FILE", help="Where to write; .svg and .html are added.")
-@JSON
-@_refusals
+@_verb(
+    "plot",
+    NAMED,
+    click.option("-o", "--output", type=Path, metavar="FILE", help="Where to write; .svg and .html are added."),
+)
 def plot(target: str, output: Path | None, as_json: bool) -> None:
     """Draw the course of a loop. Writes an SVG, and an HTML page that needs nothing else."""
     lanes, run, lane = _named(target)
@@ -356,19 +352,16 @@ def plot(target: str, output: Path | None, as_json: bool) -> None:
     }
     for name, text in files.items():
         write_atomic(Path(name), text.encode("utf-8", "replace"), mode=SHARED_FILE)
-    if as_json:
-        _print_json({"target": run.name, "files": list(files)})
-    else:
-        _print([f"Wrote {name}" for name in files])
+    _say(as_json, {"target": run.name, "files": list(files)}, [clean(f"Wrote {name}") for name in files])
 
 
-@loop.command("finalize")
-@click.argument("target", metavar="LANE[/RUN]")
-@click.option("--branch", metavar="NAME", help="Its name; without it, loop/LANE. Several get -1, -2, ….")
-@click.option("--split", is_flag=True, help="Several branches where the kept commits touch different files.")
-@click.option("--yes", is_flag=True, help="Make what the preview shows, without asking.")
-@JSON
-@_refusals
+@_verb(
+    "finalize",
+    NAMED,
+    click.option("--branch", metavar="NAME", help="Its name; without it, loop/LANE. Several get -1, -2, …."),
+    click.option("--split", is_flag=True, help="Several branches where the kept commits touch different files."),
+    click.option("--yes", is_flag=True, help="Make what the preview shows, without asking."),
+)
 def finalize(target: str, branch: str | None, split: bool, yes: bool, as_json: bool) -> None:
     """Make a branch of what was kept, after a preview. Nothing is merged or pushed; your files stay as they are."""
     from marathon.cli.loop_finalize import finalize_loop
@@ -376,10 +369,7 @@ def finalize(target: str, branch: str | None, split: bool, yes: bool, as_json: b
     finalize_loop(target, branch, split=split, yes=yes, as_json=as_json)
 
 
-@loop.command("ls")
-@click.option("--archived", is_flag=True, help="The archived ones too.")
-@JSON
-@_refusals
+@_verb("ls", click.option("--archived", is_flag=True, help="The archived ones too."))
 def ls(archived: bool, as_json: bool) -> None:
     """The loops of this project, newest first."""
     lanes = Lanes(find_project(Path.cwd()))
@@ -388,22 +378,12 @@ def ls(archived: bool, as_json: bool) -> None:
         (run for run in lanes.runs() if archived or run.status != "archived"), key=lambda run: order.index(run.status)
     )
     states = [_readable(lanes, run) for run in runs]
-    if as_json:
-        known = zip(runs, states, strict=True)
-        _print_json(
-            [{"target": run.name, "status": run.status, "state": state and state.facts()} for run, state in known]
-        )
-    else:
-        click.echo("\n".join(show.list_lines(runs, states)) or _NONE)
+    known = zip(runs, states, strict=True)
+    facts = [{"target": run.name, "status": run.status, "state": state and state.facts()} for run, state in known]
+    _say(as_json, facts, show.list_lines(runs, states) or [_NONE])
 
 
-@loop.command("resume")
-@ANY
-@click.option("--max-iterations", type=click.IntRange(min=1), help="Another bound than before.")
-@click.option("--target", "target_metric", type=float, metavar="X", help="Another target than before.")
-@click.option("--plateau", type=click.IntRange(min=1), metavar="N", help="Another bound than before.")
-@JSON
-@_refusals
+@_verb("resume", ANY, *BOUNDS)
 def resume(target: str, as_json: bool, **bounds: float | None) -> None:
     """Let a loop run again. One that had ended gets a fresh ladder."""
     from marathon.cli.loop_run import task_of, waits_at_gate
@@ -417,38 +397,29 @@ def resume(target: str, as_json: bool, **bounds: float | None) -> None:
     _tell(state, as_json, [f"{state.name} is running.", f"Next: {show.next_command(state)}"], row)
 
 
-@loop.command("pause")
-@ANY
-@JSON
-@_refusals
+@_verb("pause", ANY)
 def pause(target: str, as_json: bool) -> None:
     """Pause a loop. Without a name: every running one."""
     _end(target, "pause", "paused", as_json)
 
 
-@loop.command("stop")
-@ANY
-@JSON
-@_refusals
+@_verb("stop", ANY)
 def stop(target: str, as_json: bool) -> None:
     """Stop a loop. Without a name: every running one."""
     _end(target, "stop", "stopped", as_json)
 
 
-@loop.command("archive")
-@ANY
-@JSON
-@_refusals
+@_verb("archive", ANY)
 def archive(target: str, as_json: bool) -> None:
     """Move a loop to the archive. Without a name: those that are stopped or completed."""
     _end(target, "archive", "archived", as_json)
 
 
-@loop.command("rm")
-@click.argument("target", metavar="LANE/RUN")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@JSON
-@_refusals
+@_verb(
+    "rm",
+    click.argument("target", metavar="LANE/RUN"),
+    click.option("--yes", is_flag=True, help="Do not ask."),
+)
 def rm(target: str, yes: bool, as_json: bool) -> None:
     """Remove a loop with all of its files. It has to be named exactly. The branch with what was kept stays."""
     from marathon.cli.loop_run import clear_away, runner_of
@@ -466,10 +437,7 @@ def rm(target: str, yes: bool, as_json: bool) -> None:
     with lanes.locked():
         clear_away(lanes, matches[0], runner_of(lanes, matches[0]), for_good=True)
         lanes.remove(matches[0])
-    if as_json:
-        _print_json({"target": matches[0].name, "status": "removed"})
-    else:
-        click.echo(f"Removed {matches[0].name}.")
+    _say(as_json, {"target": matches[0].name, "status": "removed"}, [f"Removed {matches[0].name}."])
 
 
 # One change of one loop
@@ -513,14 +481,10 @@ def _named(target: str) -> tuple[Lanes, names.Run, Lane]:
 
 
 def _one(target: str, runs: Sequence[names.Run], verb: str) -> names.Run:
-    if target.strip():
-        return names.pick(target, runs, verb)
-    fits = names.unnamed(runs, verb)
-    if len(fits) == 1:
-        return fits[0]
-    if fits:
+    fits = _some(target, runs, verb)
+    if len(fits) > 1:
         raise names.ambiguous(fits, verb, f"{len(fits)} loops match.")
-    raise _nothing(verb)
+    return fits[0]
 
 
 def _end(target: str, verb: str, status: str, as_json: bool) -> None:
@@ -543,23 +507,16 @@ def _end(target: str, verb: str, status: str, as_json: bool) -> None:
                 lanes.save(lane, state, None, now)
                 ask_to_stop(lanes, run, holder)
             ended.append(state)
-    if as_json:
-        facts = [{**_facts(state), "text": "\n".join(show.card(state))} for state in ended]
-        _print_json(facts[0] if target.strip() else facts)
-    else:
-        _print([line for state in ended for line in show.card(state)])
+    facts = [{**_facts(state), "text": "\n".join(show.card(state))} for state in ended]
+    _say(as_json, facts[0] if target.strip() else facts, [each["text"] for each in facts])
 
 
 def _some(target: str, runs: Sequence[names.Run], verb: str) -> list[names.Run]:
     found = [names.pick(target, runs, verb)] if target.strip() else names.unnamed(runs, verb)
     if not found:
-        raise _nothing(verb)
+        kinds = " or ".join(names.UNNAMED[verb])
+        raise Refused(f"No loop is {kinds}. To {verb} another one, name it.", "See all of them: pi-marathon loop ls")
     return found
-
-
-def _nothing(verb: str) -> Refused:
-    kinds = " or ".join(names.UNNAMED[verb])
-    return Refused(f"No loop is {kinds}. To {verb} another one, name it.", "See all of them: pi-marathon loop ls")
 
 
 # Words in and out
@@ -599,11 +556,8 @@ _ESCALATIONS = {
 
 
 def _tell(state: LaneState, as_json: bool, lines: Iterable[str], row: Row | None = None, **more: Any) -> None:
-    if as_json:
-        told = "\n".join(map(clean, lines))
-        _print_json({**_facts(state), **more, **({"row": row.facts()} if row else {}), "text": told})
-    else:
-        _print(lines)
+    told = "\n".join(map(clean, lines))
+    _say(as_json, {**_facts(state), **more, **({"row": row.facts()} if row else {}), "text": told}, [told])
 
 
 def _facts(state: LaneState) -> dict[str, Any]:
@@ -629,12 +583,8 @@ def _warn(notices: Iterable[str]) -> None:
         click.echo(f"pi-marathon: {clean(notice)}", err=True)
 
 
-def _print(lines: Iterable[str]) -> None:
-    click.echo("\n".join(map(clean, lines)))
-
-
-def _print_json(value: object) -> None:
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+def _say(as_json: bool, facts: object, lines: Iterable[str]) -> None:
+    click.echo(json.dumps(facts, indent=2, ensure_ascii=False) if as_json else "\n".join(lines))
 
 
 def _now() -> str:

@@ -121,34 +121,28 @@ def decide(
             f"{action} is against the measurement, which leads to {due} ({active.acceptance_reason}).",
             f"Type: {decide_command(state, active, due)}   {again}{aside}",
         )
-    row = _row(state, active, now, action, hypothesis, changes)
+    said = {"hypothesis": hypothesis or active.hypothesis, "changes": changes or active.changes}
+    step = escalation(state.consecutive_failures + 1, state.pivot_count) if action == "revert" else None
+    sure = confidence(active.measurements)
+    told = {**said, "confidence": sure, "should_escalate": True if step else None, "escalation_type": step}
+    row = _row(state, active, now, action, active.metric, **told)
     return applied(state, row), row
 
 
-def _row(
-    state: LaneState, active: ActiveIteration, now: str, action: str, hypothesis: str | None, changes: str | None
-) -> Row:
-    assert active.metric is not None
-    assert active.measurements is not None
-    assert state.reference is not None
-    step = escalation(state.consecutive_failures + 1, state.pivot_count) if action == "revert" else None
-    return Row(
-        iteration=active.iteration,
-        timestamp=now,
-        action=action,
-        metric=active.metric,
-        baseline=state.reference,
-        delta=active.metric - state.reference,
-        confidence=confidence(active.measurements),
-        hypothesis=hypothesis or active.hypothesis,
-        changes=changes or active.changes,
-        should_escalate=True if step else None,
-        escalation_type=step,
-        measurements=active.measurements,
-        checks=active.checks or None,
-        acceptance_passed=active.acceptance_passed,
-        acceptance_reason=active.acceptance_reason,
-    )
+def _row(state: LaneState, active: ActiveIteration, now: str, action: str, metric: float | None, **more: Any) -> Row:
+    """The row that ends an iteration. One without a metric of its own is compared with nothing."""
+    reference = None if metric is None else state.reference
+    facts = {
+        "delta": metric - reference if metric is not None and reference is not None else None,
+        "hypothesis": active.hypothesis,
+        "changes": active.changes,
+        "measurements": active.measurements,
+        "checks": active.checks or None,
+        "acceptance_passed": active.acceptance_passed,
+        "acceptance_reason": active.acceptance_reason,
+    }
+    row = Row(iteration=active.iteration, timestamp=now, action=action, metric=metric, baseline=reference)
+    return row.model_copy(update={**facts, **more})
 
 
 def log(state: LaneState, now: str, action: str = "log", note: str | None = None) -> tuple[LaneState, Row]:
@@ -158,24 +152,9 @@ def log(state: LaneState, now: str, action: str = "log", note: str | None = None
     """
     _must_run(state)
     active = state.active_iteration or ActiveIteration(iteration=state.iteration + 1, started_at=now)
-    metric, reference = active.metric, state.reference
     logged = action == "log" and state.acceptance == "log" and active.phase == "measured"
-    row = Row(
-        iteration=active.iteration,
-        timestamp=now,
-        action=action,
-        metric=metric if logged else None,
-        baseline=reference if logged else None,
-        delta=metric - reference if logged and metric is not None and reference is not None else None,
-        hypothesis=active.hypothesis,
-        changes=active.changes,
-        reason=note,
-        error=note if action == "crash" else None,
-        measurements=active.measurements,
-        checks=active.checks or None,
-        acceptance_passed=active.acceptance_passed,
-        acceptance_reason=active.acceptance_reason,
-    )
+    error = note if action == "crash" else None
+    row = _row(state, active, now, action, active.metric if logged else None, reason=note, error=error)
     return applied(state, row), row
 
 
