@@ -109,20 +109,14 @@ def _verb(
     click.option("--metric-json", metavar="PATH", help="Where the number stands in verify's JSON, such as a.b.0."),
     click.option("--metric-regex", metavar="RE", help="Finds the number in verify's output; one group."),
     click.option(
-        "--direction", "metric_direction", type=click.Choice(get_args(Direction)), default="lower", show_default=True
+        "--direction", "metric_direction", type=click.Choice(get_args(Direction)), default="lower", help="Else lower."
     ),
     click.option("--acceptance", "acceptance_mode", type=click.Choice(get_args(Acceptance)), help="Else by the mode."),
-    click.option(
-        "--samples", "min_measurements", type=click.IntRange(min=1), help="The least numbers per measurement."
-    ),
+    click.option("--samples", "min_measurements", type=click.IntRange(min=1), help="At least so many numbers at once."),
     click.option("--timeout", type=DURATION, help="For one run of verify or guard; without it, 1h; 0: none."),
     *BOUNDS,
-    click.option(
-        "--also", multiple=True, metavar="NAME:lower|higher:X[%]", help="A metric that may get worse by at most X."
-    ),
-    click.option(
-        "--protect", "protected_paths", multiple=True, metavar="PATH", help="Must not change; may be repeated."
-    ),
+    click.option("--also", multiple=True, metavar="NAME:lower|higher:X[%]", help="May get worse by at most X."),
+    click.option("--protect", "protected_paths", multiple=True, metavar="PATH", help="Must not change; repeatable."),
     click.option("--holdout", metavar="CMD", help="A guard that only the runner knows."),
     click.option("--measured-by", type=click.Choice(get_args(Measurer)), help="Without it, who measures the baseline."),
     click.option("--in-place", is_flag=True, help="Work in this tree instead of a worktree."),
@@ -257,17 +251,15 @@ def measure(target: str, more: Sequence[float], values: Sequence[float], checks:
         return
     assert row is not None
     missing = show.check_lines([each for each in row.checks or () if not each.passed])
-    over = show.card(state) if state.status == "completed" else [f"Next: {show.next_command(state)}"]
-    _tell(state, as_json, [f"Baseline of {state.name}: {number(row.metric or 0)}", *missing, *over], row)
+    said = [f"Baseline of {state.name}: {number(row.metric or 0)}", *missing, *_way_on(state)]
+    _tell(state, as_json, said, row)
 
 
 @_verb(
     "decide",
     LANE,
     click.argument("action", type=click.Choice(["keep", "revert", "log", "skip"])),
-    MORE,
-    VALUES,
-    *SAID,
+    *(MORE, VALUES, *SAID),
     context_settings=_NUMBERS,
 )
 def decide(
@@ -302,12 +294,9 @@ def status(target: str, as_json: bool) -> None:
     from marathon.cli.loop_run import runner_lines, runner_of
 
     lanes = Lanes(find_project(Path.cwd()))
-    runs = lanes.runs()
-    chosen = [names.pick(target, runs, "status")] if target.strip() else names.unnamed(runs, "status")
     told, texts = [], []
-    for run in chosen:
-        lane, lessons, does = lanes.load(run), lanes.lessons(run), runner_lines(lanes, run)
-        _warn(lane.notices)
+    for run in names.chosen(target, lanes.runs(), "status"):
+        lane, lessons, does = _load(lanes, run), lanes.lessons(run), runner_lines(lanes, run)
         text = "\n".join(show.status_lines(lane.state, lane.rows, lessons, at_work=runner_of(lanes, run) is not None))
         facts = {"rows": [row.facts() for row in lane.rows], "lessons": lessons, "runner": does, "text": text}
         told.append({**_facts(lane.state), **facts})
@@ -315,11 +304,7 @@ def status(target: str, as_json: bool) -> None:
     _say(as_json, told[0] if target.strip() else told, ["\n\n".join(texts) or _NONE])
 
 
-@_verb(
-    "show",
-    NAMED,
-    click.argument("iteration", type=click.IntRange(min=0), metavar="N"),
-)
+@_verb("show", NAMED, click.argument("iteration", type=click.IntRange(min=0), metavar="N"))
 def show_iteration(target: str, iteration: int, as_json: bool) -> None:
     """Show iteration N with its diff, numbers, verdicts and lesson. 0 is the baseline."""
     lanes, run, lane = _named(target)
@@ -394,7 +379,7 @@ def resume(target: str, as_json: bool, **bounds: float | None) -> None:
             raise waits_at_gate(known, change.run.name)
         state, row = verbs.resume(change.state, change.now, **bounds)
         change.to(state, row)
-    _tell(state, as_json, [f"{state.name} is running.", f"Next: {show.next_command(state)}"], row)
+    _tell(state, as_json, [f"{state.name} is running.", *_way_on(state)], row)
 
 
 @_verb("pause", ANY)
@@ -415,11 +400,7 @@ def archive(target: str, as_json: bool) -> None:
     _end(target, "archive", "archived", as_json)
 
 
-@_verb(
-    "rm",
-    click.argument("target", metavar="LANE/RUN"),
-    click.option("--yes", is_flag=True, help="Do not ask."),
-)
+@_verb("rm", click.argument("target", metavar="LANE/RUN"), click.option("--yes", is_flag=True, help="Do not ask."))
 def rm(target: str, yes: bool, as_json: bool) -> None:
     """Remove a loop with all of its files. It has to be named exactly. The branch with what was kept stays."""
     from marathon.cli.loop_run import clear_away, runner_of
@@ -466,18 +447,14 @@ def _changing(target: str, verb: str) -> Iterator[_Change]:
     _one(target, lanes.runs(), verb)  # before the lock, so that a refusal in a foreign folder makes no files there
     with lanes.locked():
         run = _one(target, lanes.runs(), verb)
-        lane = lanes.load(run)
-        _warn(lane.notices)
-        yield _Change(lanes, run, lane, _now())
+        yield _Change(lanes, run, _load(lanes, run), _now())
 
 
 def _named(target: str) -> tuple[Lanes, names.Run, Lane]:
     """The loop that a target names, to be looked at."""
     lanes = Lanes(find_project(Path.cwd()))
     run = names.pick(target, lanes.runs(), "status")
-    lane = lanes.load(run)
-    _warn(lane.notices)
-    return lanes, run, lane
+    return lanes, run, _load(lanes, run)
 
 
 def _one(target: str, runs: Sequence[names.Run], verb: str) -> names.Run:
@@ -496,8 +473,7 @@ def _end(target: str, verb: str, status: str, as_json: bool) -> None:
     ended = []
     with lanes.locked():
         for run in _some(target, lanes.runs(), verb):
-            lane = lanes.load(run)
-            _warn(lane.notices)
+            lane = _load(lanes, run)
             state = verbs.ended(lane.state, status, now)
             holder = runner_of(lanes, run)
             if status == "archived":
@@ -512,7 +488,7 @@ def _end(target: str, verb: str, status: str, as_json: bool) -> None:
 
 
 def _some(target: str, runs: Sequence[names.Run], verb: str) -> list[names.Run]:
-    found = [names.pick(target, runs, verb)] if target.strip() else names.unnamed(runs, verb)
+    found = names.chosen(target, runs, verb)
     if not found:
         kinds = " or ".join(names.UNNAMED[verb])
         raise Refused(f"No loop is {kinds}. To {verb} another one, name it.", "See all of them: pi-marathon loop ls")
@@ -539,13 +515,12 @@ def _check(text: str, state: LaneState) -> Check:
 
 def _tell_row(state: LaneState, row: Row, as_json: bool) -> None:
     lines = [show.settled_line(state, row)]
-    if row.escalation_type:
-        lines.append(_ESCALATIONS[row.escalation_type])
-    if state.status == "running":
-        lines.append(f"Next: {show.next_command(state)}")
-    else:
-        lines += show.card(state)
-    _tell(state, as_json, lines, row)
+    lines += [_ESCALATIONS[row.escalation_type]] if row.escalation_type else []
+    _tell(state, as_json, [*lines, *_way_on(state)], row)
+
+
+def _way_on(state: LaneState) -> list[str]:
+    return [f"Next: {show.next_command(state)}"] if state.status == "running" else show.card(state)
 
 
 _ESCALATIONS = {
@@ -578,9 +553,12 @@ def _readable(lanes: Lanes, run: names.Run) -> LaneState | None:
         return None
 
 
-def _warn(notices: Iterable[str]) -> None:
-    for notice in notices:
+def _load(lanes: Lanes, run: names.Run) -> Lane:
+    """A loop. What is wrong with its files is told."""
+    lane = lanes.load(run)
+    for notice in lane.notices:
         click.echo(f"pi-marathon: {clean(notice)}", err=True)
+    return lane
 
 
 def _say(as_json: bool, facts: object, lines: Iterable[str]) -> None:

@@ -19,8 +19,8 @@ from marathon.core.lanes.brief import brief
 from marathon.core.lanes.model import Check, LaneState, Row, state_of
 from marathon.core.lanes.noise import NoiseFloor, differs, noise_floor, screened
 from marathon.core.lanes.numbers import number
-from marathon.core.lanes.rules import applied, end_of
-from marathon.core.lanes.trial import Trial, baseline_row, drift_row, trial_row
+from marathon.core.lanes.rules import applied, baseline_row, end_of
+from marathon.core.lanes.trial import Trial, drift_row, floor_line, trial_row
 from marathon.core.life import Life
 from marathon.core.records import (
     Answer,
@@ -213,7 +213,9 @@ def _baseline(bench: Bench) -> Step:
     if not floor.steady:
         one, two = (" ".join(map(number, each)) for each in (last.candidate, last.reference))
         return _no_baseline(f"verify does not give the same number for the same tree ({one} and then {two})")
-    return Settle(baseline_row(bench.state, [*last.candidate, *last.reference], floor, checks).facts())
+    state = bench.state.with_(measured_by="runner")
+    told = {"reason": floor_line(floor, state.metric_name or "the metric"), "noise": floor.sigma}
+    return Settle(baseline_row(state, [*last.candidate, *last.reference], checks, **told).facts())
 
 
 def _no_baseline(why: str) -> Gate:

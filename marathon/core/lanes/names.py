@@ -81,9 +81,9 @@ def pick(target: str, runs: Sequence[Run], verb: str) -> Run:
     raise Refused(f"There is no loop {one_line(target, 140)}.", _LIST)
 
 
-def unnamed(runs: Sequence[Run], verb: str) -> list[Run]:
-    """The runs that a verb without a target is about."""
-    return [run for run in runs if run.status in UNNAMED[verb]]
+def chosen(target: str, runs: Sequence[Run], verb: str) -> list[Run]:
+    """The run that a target names, or those that the verb is about without one."""
+    return [pick(target, runs, verb)] if target.strip() else [run for run in runs if run.status in UNNAMED[verb]]
 
 
 def ambiguous(runs: Sequence[Run], verb: str, reason: str) -> Refused:

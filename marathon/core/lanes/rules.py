@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any, cast
 
 from marathon.core.lanes.model import PINNED, ActiveIteration, Check, Escalation, LaneState, Recommended, Row, state_of
-from marathon.core.lanes.numbers import better, improved, number, reached
+from marathon.core.lanes.numbers import better, confidence, improved, number, reached
 from marathon.core.text import one_line
 
 REFINE_AT = 3
@@ -124,6 +124,21 @@ def _is_in(snapshot: LaneState, row: Row) -> bool:
 
 
 # A measurement
+
+
+def baseline_row(state: LaneState, values: Sequence[float], checks: Sequence[Check], **more: Any) -> Row:
+    """Row 0. It has the settings of the lane, so that an edit of its snapshot changes nothing."""
+    return Row(
+        iteration=state.iteration,
+        action="baseline",
+        metric=median(values),
+        measurements=list(values),
+        confidence=confidence(values),
+        checks=list(checks) or None,
+        acceptance_passed=all(each.passed for each in checks),
+        setup=state.setup(),
+        **more,
+    )
 
 
 def with_missing_checks(state: LaneState, checks: Sequence[Check]) -> list[Check]:

@@ -88,21 +88,6 @@ def _reason(state: LaneState, trial: Trial) -> str | None:
     return "metric improved" if is_better else "metric did not improve"
 
 
-def baseline_row(state: LaneState, values: Sequence[float], floor: NoiseFloor, checks: Sequence[Check]) -> Row:
-    return Row(
-        iteration=state.iteration,
-        action="baseline",
-        metric=median(values),
-        measurements=list(values),
-        confidence=confidence(values),
-        checks=list(checks) or None,
-        acceptance_passed=True,
-        reason=floor_line(floor, state.metric_name or "the metric"),
-        noise=floor.sigma,
-        setup=state.with_(measured_by="runner").setup(),
-    )
-
-
 def drift_row(state: LaneState, values: Sequence[float]) -> Row:
     """The reference measured again gave another number, though nothing was changed. That is no one's failure."""
     return Row(

@@ -5,12 +5,19 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Sequence
-from statistics import median
 from typing import Any
 
 from marathon.core.lanes.model import ActiveIteration, Check, LaneState, Refused, Row, finite, parse_check
 from marathon.core.lanes.numbers import confidence, number
-from marathon.core.lanes.rules import NO_VERDICT, applied, end_of, escalation, measured, with_missing_checks
+from marathon.core.lanes.rules import (
+    NO_VERDICT,
+    applied,
+    baseline_row,
+    end_of,
+    escalation,
+    measured,
+    with_missing_checks,
+)
 from marathon.core.validation import Invalid
 
 _SAME = 1e-9  # a number that went through another program's JSON is still the same number
@@ -75,17 +82,7 @@ def _with_baseline(
             f"Fix it, then measure again: {measure_command(state)}",
         )
     state = state.with_(measured_by=state.measured_by or "agent", active_iteration=None)
-    row = Row(
-        iteration=state.iteration,
-        timestamp=now,
-        action="baseline",
-        metric=median(values),
-        measurements=list(values),
-        confidence=confidence(values),
-        checks=all_checks or None,
-        acceptance_passed=all(each.passed for each in all_checks),
-        setup=state.setup(),
-    )
+    row = baseline_row(state, values, all_checks, timestamp=now)
     return applied(state, row), row
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from marathon.core.lanes.model import Refused
-from marathon.core.lanes.names import Run, free, lane_of, mode_of, pick, split, unnamed
+from marathon.core.lanes.names import Run, chosen, free, lane_of, mode_of, pick, split
 
 RUNS = [
     Run("perf", "a", "running"),
@@ -60,7 +60,7 @@ def test_no_run_is_guessed(target: str, verb: str, said: str) -> None:
 
 
 def test_without_a_name_an_unfinished_loop_is_not_archived() -> None:
-    about = {verb: [run.name for run in unnamed(RUNS, verb)] for verb in ("pause", "stop", "archive", "resume")}
+    about = {verb: [run.name for run in chosen("", RUNS, verb)] for verb in ("pause", "stop", "archive", "resume")}
     assert about == {"pause": ["perf/a"], "stop": ["perf/a"], "archive": ["quant/c"], "resume": ["perf/a", "perf/b"]}
 
 
