@@ -65,7 +65,8 @@ def run_loop(target: str, line: CommandLine, **bounds: float | None) -> int:
             click.echo("\n".join(map(clean, show.card(state))))
         if state.keeps:
             click.echo(f"What was kept is on the branch {tree.branch}. Nothing was merged or pushed.")
-            click.echo(f"A branch of it that you can take: {verbs.command('finalize', state)}")
+        if state.keeps and state.status == "completed":
+            click.echo(f"To make a branch of it: {verbs.command('finalize', state)}")
     return code
 
 
