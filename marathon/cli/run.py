@@ -214,7 +214,8 @@ def conduct(
                     task.runs.write_report(status.run, report)
                 if line.as_json:
                     with contextlib.suppress(OSError):
-                        print(json.dumps(as_json(status, code)), flush=True)
+                        loop = {"loop": workbench.facts()} if workbench else {}
+                        print(json.dumps({**as_json(status, code), **loop}), flush=True)
             except MarathonError as error:
                 ended = RunnerEnded(error.exit_code, str(error))
                 raise

@@ -112,6 +112,10 @@ class Workbench:
             case Settle():
                 self._settle(marathon, bench, Row.model_validate(step.row))
 
+    def facts(self) -> dict[str, Any]:
+        """The loop as its files tell it."""
+        return self.lanes.load(self.run).state.facts()
+
     # Measuring
 
     def _measure(self, marathon: Marathon, bench: Bench, kind: MeasurementKind) -> Measured:

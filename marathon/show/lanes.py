@@ -87,7 +87,7 @@ def _outcome(row: Row, state: LaneState) -> str:
         return f"failed: {', '.join(failed)}"
     if moved := _moved(row, state):
         return moved
-    return one_line(row.error or row.reason or "", 60) if row.metric is None and (row.hypothesis or row.changes) else ""
+    return one_line(row.error or row.reason or "", 42) if row.metric is None and (row.hypothesis or row.changes) else ""
 
 
 def _sign(row: Row) -> str:

@@ -310,7 +310,8 @@ def test_a_budget_is_the_gate_of_every_marathon(loop: LoopWorld) -> None:
     loop.steps('echo 90 > speed; echo \'{"marathon_usage": {"cost": 3}}\'', "echo 80 > speed")
     assert "--max-cost" in loop.run("--max-cost", "2", expected=4)
     assert loop.actions() == ["baseline", "keep"], "what the session left is measured all the same"
-    loop.run("--max-cost", "9")
+    ended = json.loads(loop.type(*loop.run_args("--max-cost", "9", "--json")).stdout)
+    assert (ended["exit"], ended["loop"]["status"], ended["loop"]["bestMetric"]) == (0, "completed", 80)
     assert loop.actions() == ["baseline", "keep", "keep"]
     assert "$3" not in loop.prompt(2)
 
