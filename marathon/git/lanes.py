@@ -55,7 +55,7 @@ class LaneTree:
 
         The branch does not move yet. So a row can name the commit first, and `restore` follows from the row.
         """
-        commit = self._git("commit-tree", tree, "-p", before.commit, env=self._identity(), stdin=message)
+        commit = self._git("commit-tree", tree, "-p", before.commit, env=self._identity, stdin=message)
         return Snapshot(commit, tree)
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -122,6 +122,7 @@ class LaneTree:
         said = self._git("rev-parse", *(part for name in _FILES for part in ("--git-path", name)))
         return {name: Path(self.folder, path) for name, path in zip(_FILES, said.splitlines(), strict=True)}
 
+    @cached_property
     def _identity(self) -> dict[str, str]:
         """The user's, else ours: a commit must not fail because no one told git a name."""
         try:
