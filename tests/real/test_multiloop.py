@@ -140,7 +140,7 @@ def test_the_life_of_a_loop_by_tools(lab: Callable[..., Lab]) -> None:
     pi.ask(type="prompt", message="hello")
     pi.next("agent_settled")
     said = at.said()
-    assert "· log               4" in said[2]
+    assert "Iteration 1 · log 4," in said[2]
     assert "best 4 (baseline 5)" in said[3]
     assert "Paused: notes/r1" in said[4]
     assert "notes/r1 is running" in said[5]
