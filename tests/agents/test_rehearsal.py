@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from marathon.agents.rehearsal.project import document
+from marathon.core.comments import Comment, Standing
 from marathon.core.courses.workflow import Phase
 from marathon.core.criteria import Criterion
 from marathon.core.human_note import Reply
@@ -197,6 +198,14 @@ def test_a_phase_done_again_names_its_round_and_keeps_what_was_said(demo: Path) 
     text = (demo / "research.md").read_text()
     assert text.startswith("# Research, round 3: Document textkit\n")
     assert [wish for wish in ("first", "second", "third") if f"“{wish} wish”" in text] == ["first", "second", "third"]
+
+
+def test_comments_are_answered_by_their_ids(demo: Path) -> None:
+    for id, text in (("c1", "leave slug (all of it) alone"), ("c2", "why so few?")):
+        comment = Comment(id, text, "must", "research.md", 7, 7)
+        did(demo, "research", comments=[Standing(comment, (7, 7))])
+    answers = json.loads((demo / "STATE.json").read_text())["answers"]
+    assert answers == {"c1": "left alone: `slug`", "c2": "not acted on, that takes an agent with a model"}
 
 
 def test_what_the_runner_found_is_answered_too(demo: Path) -> None:

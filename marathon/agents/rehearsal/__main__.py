@@ -15,6 +15,7 @@ from marathon.core.text import counted
 FINDING = re.compile(r"^- `([^`]+):\d+` `(\w+)` has no docstring$", re.MULTILINE)
 OPEN_STEP = re.compile(r"^- \[ \] (.*)$", re.MULTILINE)
 HEARD = re.compile(r"^- .+: “.*” → .*$", re.MULTILINE)
+COMMENT = re.compile(r"^> (c\d+) \(.*?\): (.*)$", re.MULTILINE)
 LEAVE_ALONE = re.compile(r"\b(leave|skip|ignore|except|do not touch|don't touch|hands off)\b", re.IGNORECASE)
 SECTIONS = ("Goal", "Scope", "Constraints", "Success Criteria")
 
@@ -43,6 +44,8 @@ class Session(NamedTuple):
         iteration, now = int(os.environ.get("MARATHON_ITERATION", "1")), f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
         ours = {"state": state, "phase": phase, "iteration": iteration, "updatedAt": now, "note": note}
         fields = {**json.loads(self.read("STATE.json") or "{}"), **more, **ours}
+        if answers := {id: self.came_of(comment) for id, comment in COMMENT.findall(self.prompt)}:
+            fields["answers"] = {**fields.get("answers", {}), **answers}
         self.say(f"{state}: {note}")
         (self.task / "STATE.json").write_text(json.dumps(fields, indent=2) + "\n", encoding="utf-8")
 
@@ -54,12 +57,11 @@ class Session(NamedTuple):
 
     def heard(self) -> list[str]:
         """A line for each wish: what was asked, and what came of it."""
-        lines = []
-        for heading, wish in self.wishes():
-            names = joined(self.named_to_leave(wish))
-            outcome = f"left alone: {names}" if names else "not acted on, that takes an agent with a model"
-            lines.append(f"- {heading}: “{wish}” → {outcome}")
-        return lines
+        return [f"- {heading}: “{wish}” → {self.came_of(wish)}" for heading, wish in self.wishes()]
+
+    def came_of(self, wish: str) -> str:
+        names = joined(self.named_to_leave(wish))
+        return f"left alone: {names}" if names else "not acted on, that takes an agent with a model"
 
     def heading(self) -> list[str]:
         """The beginning of a document: title, round, and what was asked for in every round so far."""
