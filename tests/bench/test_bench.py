@@ -37,6 +37,7 @@ BARS = {
     "attach: from a line to the screen": 200,
     "a background runner at a gate": 0.5,
     "the page of 1 MB with 500 comments": 1,
+    "the same, opened in Chromium": 1,
     "the page of a session with 10 MB of events": 1,
 }
 
