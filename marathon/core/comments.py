@@ -67,6 +67,13 @@ class Standing:
     comment: Comment
     lines: tuple[int, int] | None  # where its text is; None: the text is gone
     answer: Reply | None = None
+    sent: bool = True  # a session was given it
+
+    @property
+    def state(self) -> str:
+        if self.comment.withdrawn:
+            return "withdrawn"
+        return "answered" if self.answer else "not answered" if self.sent else "not sent yet"
 
     @property
     def open(self) -> bool:

@@ -68,14 +68,17 @@ class Snapshots:
             self.problem = str(error)
 
     def changes(self, columns: int = 80) -> str:
-        """Which files changed since the last snapshot, then the diff, as git says it. A sentence if that is unknown."""
+        """Which files changed since the last snapshot, then the diff, as git says it, without the task's own.
+
+        A sentence if that is unknown.
+        """
         try:
             now = self._tree_now()
             before = (read_regular(self._last) or b"").decode("ascii", "replace")
             if not before:
                 raise NoSnapshot("There is no copy of it from the last gate.")
             plainly = ("--no-ext-diff", "--no-textconv", "--no-color", "--find-renames")
-            found = self._git("diff", f"--stat={columns}", "--patch", *plainly, before, now, "--")
+            found = self._git("diff", f"--stat={columns}", "--patch", *plainly, before, now, "--", *self._code())
         except NoSnapshot as missing:
             return f"What changed in the code is not known. {missing}"
         cut = "\n(cut here: the diff is very long)" if len(found) > _LONGEST_DIFF else ""
@@ -87,15 +90,18 @@ class Snapshots:
             before = (read_regular(self._last) or b"").decode("ascii", "replace")
             if not before:
                 return ""
-            now, folders = self._tree_now(seconds), (self._project, *self._project.parents)
-            top = next(folder for folder in folders if os.path.lexists(folder / ".git"))
-            ours = (f":(exclude,literal){os.path.relpath(self._own.parent, top)}",)
-            found = self._git("diff", "--shortstat", before, now, "--", *ours if self._own.is_relative_to(top) else ())
+            found = self._git("diff", "--shortstat", before, self._tree_now(seconds), "--", *self._code())
         except (NoSnapshot, DiskFailed, OSError):
             return ""
         counts = dict.fromkeys(("file", "insertion", "deletion"), 0)
         counts |= {unit: int(count) for count, unit in re.findall(r"(\d+) (file|insertion|deletion)", found.decode())}
         return f"{counted(counts['file'], 'file')} +{counts['insertion']} −{counts['deletion']}" if found else ""
+
+    def _code(self) -> tuple[str, ...]:
+        """What is compared: all but the task's folder, whose documents are reviewed by themselves."""
+        task = self._own.parent
+        inside = task.is_relative_to(self._top) and task != self._top
+        return (f":(exclude,literal){os.path.relpath(task, self._top)}",) if inside else ()
 
     def _tree_now(self, seconds: float = _DEADLINE) -> str:
         """One process at a time, because the page or another terminal may compare at the same gate."""

@@ -54,9 +54,7 @@ def gate_view(seen: TaskAtGate, gate: Gate, *, resume: str, program: str, code: 
         sights=sights(seen, gate, found),
         commenting=_commenting(seen, at_hand) if at_hand else None,
         summary=summary_line(seen, gate, found),
-        unanswered=[
-            each.comment.id + MUST * (each.comment.kind == "must") for each in asked(seen, gate, found) if each.open
-        ],
+        unanswered=[each.comment.id + MUST * (each.comment.kind == "must") for each in asked(gate, found) if each.open],
         breadcrumb=where.breadcrumb,
         resume=resume,
         program=program,

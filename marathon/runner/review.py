@@ -50,7 +50,9 @@ def standings(seen: TaskAtGate, *, strict: bool = False) -> list[Standing]:
     answers = {name: Reply(text) for name, text in seen.life.comment_answers}
     answers |= {name: reply for name, reply in answers_now(seen).items() if name not in new}
     texts = {name: document_text(seen, name) for name in {each.file for each in comments}}
-    return [Standing(each, anchor(each, texts[each.file]), answers.get(each.id)) for each in comments]
+    return [
+        Standing(each, anchor(each, texts[each.file]), answers.get(each.id), each.id not in new) for each in comments
+    ]
 
 
 def answers_now(seen: TaskAtGate) -> dict[str, Reply]:
@@ -97,7 +99,7 @@ def summary_line(seen: TaskAtGate, gate: Gate, found: Sequence[Standing]) -> str
     output = seen.where.phase.output if seen.where.phase else None
     if output and (before := last_look(seen, gate, known)):
         parts.append(f"{_changed(text_of(before[1]), document_text(seen, output))} since round {before[0].label}")
-    if given := asked(seen, gate, found):
+    if given := asked(gate, found):
         parts.append(f"{sum(not each.open for each in given)} of {counted(len(given), 'comment')} answered")
     ticked, boxes = seen.life.steps or (0, 0)
     parts.append((f"{ticked}/" if ticked else "") + counted(boxes, "step") if boxes else "")
@@ -105,10 +107,9 @@ def summary_line(seen: TaskAtGate, gate: Gate, found: Sequence[Standing]) -> str
     return " · ".join(filter(None, [*parts, f"code: {code}" if code else ""]))
 
 
-def asked(seen: TaskAtGate, gate: Gate, found: Sequence[Standing]) -> list[Standing]:
+def asked(gate: Gate, found: Sequence[Standing]) -> list[Standing]:
     """The comments that a session was given and that no earlier gate saw answered."""
-    new = {each.id for each in not_sent(seen)} if found else set()
-    return [each for each in found if each.comment.id in gate.answered or (each.open and each.comment.id not in new)]
+    return [each for each in found if each.comment.id in gate.answered or (each.open and each.sent)]
 
 
 def _changed(then: str, now: str) -> str:

@@ -15,7 +15,7 @@ from marathon.core.records import Gate
 from marathon.core.sections import is_step, outline
 from marathon.core.text import clean, counted
 from marathon.runner import hand_edits
-from marathon.runner.review import document_text, last_look, not_sent, rounds, standings, text_of
+from marathon.runner.review import document_text, last_look, rounds, standings, text_of
 from marathon.show.review import beside_changes, comment_lines
 from marathon.show.screen import Screen
 from marathon.store.events import follow
@@ -52,7 +52,7 @@ def sights(seen: TaskAtGate, gate: Gate, found: Sequence[Standing]) -> list[Sigh
     if seen.life.steps and seen.life.steps[1]:
         keys.append(Sight("s", "steps", "plain", lambda: _steps(document_text(seen, PLAN))))
     if found:
-        label = f"{sum(each.open for each in found) or 'no'} open of {counted(len(found), 'comment')}"
+        label = f"{counted(len(found), 'comment')}, {sum(each.open for each in found) or 'none'} open"
         keys.append(Sight("o", label, "diff", lambda: "\n".join(comment_lines(standings(seen)))))
     if task.output_mark(WORK) and document != WORK:
         keys.append(Sight("n", WORK, "document", lambda: document_text(seen, WORK)))
@@ -87,8 +87,7 @@ def _changes(seen: TaskAtGate, gate: Gate) -> Iterator[str]:
     if output and before:
         then, path = before
         diff = difference(text_of(path), document_text(seen, output), f"round {then.label}", output)
-        new = {each.id for each in not_sent(seen)}
-        about = [each for each in standings(seen) if each.comment.file == output and each.comment.id not in new]
+        about = [each for each in standings(seen) if each.comment.file == output and each.sent]
         said = beside_changes(diff, about) if diff else "Nothing changed since you saw it."
         yield f"━━ {output} since round {then.label}\n\n{said}\n"
     else:

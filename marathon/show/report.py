@@ -70,7 +70,7 @@ def _round(each: Round) -> str:
 
 
 def _comment(each: Standing) -> str:
-    answer = _code(each.answer.text) if each.answer else "withdrawn" if each.comment.withdrawn else "not answered"
+    answer = _code(each.answer.text) if each.answer else each.state
     comment = each.comment
     where = f" {_code(comment.where())}" if comment.where() else ""
     return f"- {comment.id} ({comment.kind}){where}: {_code(comment.text)}\n  - {answer}"

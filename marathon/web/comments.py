@@ -45,8 +45,7 @@ def _cards(session: Session, view: View, found: Sequence[Standing]) -> list[Html
 
 def card(each: Standing, back: Html | None = None) -> Html:
     """A comment with its answer."""
-    comment, answer = each.comment, each.answer
-    state = "withdrawn" if comment.withdrawn else "answered" if answer else "not answered"
+    comment, answer, state = each.comment, each.answer, each.state
     where = f"text gone: {comment.where()}" if each.gone else comment.where(each.lines)
     return h(
         "div",

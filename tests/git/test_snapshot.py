@@ -109,11 +109,12 @@ def test_a_git_that_was_killed_leaves_no_lock_behind(project: Path) -> None:
     assert "+after" in snapshots(project).changes()
 
 
-def test_the_summary_counts_the_code_and_not_the_tasks_own_files(project: Path) -> None:
+def test_the_diff_and_its_summary_are_about_the_code_and_not_the_tasks_own_files(project: Path) -> None:
     snapshots(project).take()
     assert not snapshots(project).summary(9.9)
     (project / "task" / "plan.md").write_text("a plan\n")
     assert not snapshots(project).summary(9.9)
+    assert snapshots(project).changes() == "No file changed since the last gate."
     (project / "code.py").write_text("after\nmore\n")
     assert snapshots(project).summary(9.9) == "1 file +2 −1"
 

@@ -141,7 +141,7 @@ def test_a_review_by_keys_with_two_windows(page: Page, scene: Site) -> None:
     assert page.find("#on").get_attribute("value") == "3-3"
     page.find("#comment button[value=note]").click()
     page.wait("Say how many processes.")
-    assert "plan.md line 3 · not answered" in page.find("#c2").text
+    assert "plan.md line 3 · not sent yet" in page.find("#c2").text
     page.script("scrollTo(0, 0)")
     chromium.picture(page.browser, "page")
     with on_a_phone(page, "dark"):

@@ -14,15 +14,13 @@ from marathon.cli.commands.gate import refuse_inside_a_session
 from marathon.core.comments import lines_of
 from marathon.core.differences import difference
 from marathon.core.rounds import Round, comments_on, rounds_of
-from marathon.core.sections import outline
-from marathon.core.text import clean, one_line
 from marathon.errors import WrongUsage
 from marathon.runner.review import document_text, standings, text_of
 from marathon.runner.sights import document_at_hand
 from marathon.runner.status_query import Known, read_task
 from marathon.show.review import comment_lines, round_lines
 from marathon.store.comments import add_comment, comments_of, withdraw
-from marathon.surfaces.comment import kind_of, lines_in
+from marathon.surfaces.comment import kind_of, lines_in, lines_with
 from marathon.surfaces.pager import page
 from marathon.surfaces.paint import paint_diff
 
@@ -31,7 +29,7 @@ _FILE = "The document; as a rule the one that is to be reviewed."
 
 @click.command("comment")
 @task_and_text("active")
-@click.option("--on", "heading", metavar="HEADING", help="On this heading or step, or a part of it.")
+@click.option("--on", "heading", metavar="HEADING", help="On the heading, step or line with these words.")
 @click.option("--lines", metavar="10-14", help="On this line or these lines.")
 @click.option("--file", "file", metavar="NAME", help=_FILE)
 @click.option("--must", is_flag=True, help="It must be answered. So does a question, and a text that begins with !.")
@@ -68,7 +66,8 @@ def comments(shown: Path, withdrawn: str | None, as_json: bool) -> None:
     found = standings(read_task(shown, Path.cwd()))
     if as_json:
         facts = [
-            {**vars(each.comment), "lines": each.lines, "answer": each.answer, "open": each.open} for each in found
+            {**vars(each.comment), "lines": each.lines, "answer": each.answer, "open": each.open, "sent": each.sent}
+            for each in found
         ]
         click.echo(json.dumps(facts, indent=2, default=lambda reply: reply.text))
     else:
@@ -114,14 +113,12 @@ def _for_human(shown: Path, command: str) -> Known:
 
 
 def _line_of(heading: str, document: str, name: str) -> tuple[int, int]:
-    """The line of the heading or step that has these words. Two candidates are never guessed between."""
-    found = [(at, one_line(line).lower().lstrip("# ")) for at, line in outline(clean(document))]
-    words = one_line(heading).lower().lstrip("# ")
-    near = [at for at, line in found if line == words] or [at for at, line in found if words in line]
-    if len(near) != 1:
-        several = "Several headings or steps" if near else "No heading or step"
-        raise WrongUsage(f"{several} of {name} match {heading!r}. Nothing was written. Give the lines: --lines 10-14")
-    return near[0], near[0]
+    """The heading, the step or the line that has these words. Two candidates are never guessed between."""
+    found = lines_with(heading, document)
+    if len(found) != 1:
+        which = f"Lines {', '.join(str(at) for at, _ in found[:9])}" if found else "No lines"
+        raise WrongUsage(f"{which} of {name} have {heading!r}. Nothing was written. Give the lines: --lines 10-14")
+    return found[0][0], found[0][0]
 
 
 def _named(label: str, found: Sequence[Round]) -> Round:
