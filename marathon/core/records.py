@@ -201,7 +201,7 @@ class Answer(_Record):
     phase: str | None = None
     text: str = ""
     heading: str = ""
-    by: Literal["terminal", "command", "auto"] = "terminal"
+    by: Literal["terminal", "command", "page", "auto"] = "terminal"
     message: str = ""  # the inbox file it came in
 
 

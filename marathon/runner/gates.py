@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from marathon.core import events
 from marathon.core.comments import unanswered
@@ -181,7 +181,8 @@ def _problem(marathon: Marathon, gate: Gate, message: Message, answer: Answer | 
 
 
 def _as_answer(message: Message) -> Answer | None:
+    by: Literal["page", "command"] = "page" if message.by == "page" else "command"
     for choice in _SENT:
         if message.choice == choice:
-            return Answer(choice=choice, phase=message.phase, text=message.text, by="command", message=message.id)
+            return Answer(choice=choice, phase=message.phase, text=message.text, by=by, message=message.id)
     return None

@@ -43,9 +43,8 @@ def send(known: Known, gate: Gate, answer: Answer) -> str:
     code = GateCodes(codes_folder()).code(gate.token)
     with known.task.inbox.alone():
         open_gate(known.shown, known.project, gate.token)
-        return known.task.inbox.put(
-            "verdict", to=gate.token, code=code, choice=answer.choice, text=answer.text, phase=answer.phase
-        )
+        said = {"choice": answer.choice, "text": answer.text, "phase": answer.phase, "by": answer.by}
+        return known.task.inbox.put("verdict", to=gate.token, code=code, **said)
 
 
 def taken(known: Known, gate: Gate) -> Answer | Cancelled | None:

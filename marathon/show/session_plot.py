@@ -8,7 +8,7 @@ from typing import Any
 
 from marathon.core.text import clean, duration
 
-_WIDTH, _BAR, _LABEL = 640, 70, 16
+_WIDTH, _BAR, _LABEL = 380, 50, 16
 _COLOURS = ("#3b6ea8", "#8a6d1a", "#2a7d3f", "#8a4a8f", "#b3372f")
 
 
@@ -28,8 +28,8 @@ def session_plot(sessions: Sequence[Mapping[str, Any]]) -> str:
         _bars(0, f"cost, ${sum(costs):.2f}", costs, [f"${each:.2f}" for each in costs], names, colours),
         _bars(_BAR + _LABEL, f"time, {duration(sum(times))}", times, list(map(duration, times)), names, colours),
     ]
-    for number, phase in enumerate(phases[:8]):
-        x = number * _WIDTH // 8
+    for number, phase in enumerate(phases[: len(_COLOURS)]):
+        x = number * _WIDTH // len(_COLOURS)
         parts.append(
             f'<rect x="{x}" y="{height - 12}" width="9" height="9" fill="{_COLOURS[number % len(_COLOURS)]}"/>'
         )

@@ -35,6 +35,7 @@ class Message:
     to: str = ""
     choice: str = ""
     code: str = ""  # of the gate (verdict)
+    by: str = ""  # where it was given (verdict)
     phase: str | None = None
     now: StrictBool = False
     later: StrictBool = False  # steering for the next session, not for the one that runs

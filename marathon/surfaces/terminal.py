@@ -101,7 +101,7 @@ class TerminalSurface:
         if answer.text:
             add_to_draft(answer.text, self._draft)
         kept = " What you typed is kept for the next time you add feedback." if answer.text else ""
-        print(f"An answer from another shell was first.{kept}", flush=True)
+        print(f"An answer from {_source(other)} was first.{kept}", flush=True)
         return other
 
     def _pressed(
@@ -124,9 +124,7 @@ class TerminalSurface:
             while True:
                 answer = elsewhere()
                 if answer is not None:
-                    asked = "Asked to stop" if answer.choice == "quit" else "Answered"
-                    said = "The files changed." if answer.choice == "refresh" else f"{asked} from another shell."
-                    print(said, flush=True)
+                    print(_from_elsewhere(answer), flush=True)
                     return answer
                 first = keys.read(READ_AGAIN, self._signals)
                 if first is None:
@@ -193,7 +191,7 @@ class TerminalSurface:
         if key == "e" and view.at_hand:
             document = view.at_hand
             self._outside(lambda: edit(document))
-            return Answer(choice="refresh")
+            return self._anew(elsewhere)
         if key == "b" and view.leave:
             view.leave()
             return Answer(choice="refresh")
@@ -206,8 +204,15 @@ class TerminalSurface:
             self._unfinished = False
             kind = " (must be answered)" if made and made.kind == "must" else ""
             print(f"Written: {made.id}{kind}." if made else "Nothing was written.", flush=True)
-            return Answer(choice="refresh") if made else None
+            return self._anew(elsewhere) if made else None
         return None
+
+    def _anew(self, elsewhere: Elsewhere) -> Answer:
+        """A look at the gate anew, unless it was answered while the human was busy."""
+        answer = elsewhere() or _NONE
+        if answer.choice != "refresh":
+            print(_from_elsewhere(answer), flush=True)
+        return answer
 
     def _with_text(self, offer: Offer, begun: str = "", instead: str = "") -> Answer | None:
         """The answer with its words; `instead` stands for words that may be left out."""
@@ -279,6 +284,16 @@ def _linked(head: str, view: GateView) -> str:
     for path in filter(None, (view.document, view.log)):
         head = head.replace(f": {path}", f": {link(str(path), path)}", 1)
     return head
+
+
+def _from_elsewhere(answer: Answer) -> str:
+    if answer.choice == "refresh":
+        return "The files changed."
+    return f"{'Asked to stop' if answer.choice == 'quit' else 'Answered'} from {_source(answer)}."
+
+
+def _source(answer: Answer) -> str:
+    return "the page" if answer.by == "page" else "another shell"
 
 
 def _fitted(text: str) -> str:

@@ -179,7 +179,7 @@ class Site:
                 raise WrongUsage("This is hard to take back, so it needs the tick at 'I am sure'. Nothing was changed.")
             if not words and picked == "redo":
                 words = words_for_comments(known)
-            answer = Answer(choice=picked, phase=phase or None, text=words)
+            answer = Answer(choice=picked, phase=phase or None, text=words, by="page")
             self._await(place, gate, replace(answer, message=send(known, gate, answer)))
         except WrongUsage as refusal:
             return self._task(request, str(refusal), words=words)
@@ -198,6 +198,8 @@ class Site:
 
     def _comment(self, request: Request) -> Response:
         form, view = _form(request), self._view(request)
+        if view.over:
+            raise WrongUsage("The task is over, so no session will read it. Nothing was written.")
         first, last = lines_in(form.get("on", ""))
         name = chosen_document(view, form.get("doc", ""))
         kind: Kind = "must" if form.get("kind") == "must" else "note"

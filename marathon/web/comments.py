@@ -73,7 +73,8 @@ def comment_form(session: Session, view: View, name: str, asked: dict[str, str])
         h("button", "Must be answered", name="kind", value="must"),
         h("button", "Note", name="kind", value="note"),
     )
-    return h("details", h("summary", "Comment"), form, id="comment", open=bool(lines))
+    home = h("span", id="comment-home", hidden=True)  # the script moves the form to its lines
+    return text([home, h("details", h("summary", "Comment"), form, id="comment", open=bool(lines))])
 
 
 def comments(session: Session, view: View, name: str) -> Html | None:

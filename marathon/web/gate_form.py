@@ -36,9 +36,9 @@ def gate_form(session: Session, view: View, gate: Gate, words: str) -> Html:
         [h("p", "If it was your own work, put it back: ", h("code", each)) for each in gate.put_back],
         h("p", "Note: ", one_line(gate.note, 600)) if gate.note else None,
         h("ul", [h("li", check_line(each)) for each in view.status.checks], class_="plain"),
-        h("p", " ".join(rating_lines(rating))) if rating else None,
+        h("p", "\n".join(rating_lines(rating)), class_="message") if rating else None,
         h("p", told) if new else None,
-        _verdicts(session, view, gate, words),
+        _verdicts(session, view, gate, words, any(each.kind == "must" for each in new)),
         id="verdict",
         class_="gate",
     )
@@ -54,7 +54,7 @@ def _ids(found: Sequence[Comment]) -> str:
     return ", ".join(f"{each.id} ({each.kind})" for each in found)
 
 
-def _verdicts(session: Session, view: View, gate: Gate, words: str) -> Part:
+def _verdicts(session: Session, view: View, gate: Gate, words: str, wants_answers: bool) -> Part:
     """A button for each answer that the gate offers. The same answer with and without words shares a button."""
     if gate.answers == "here":
         return h("p", "This gate takes answers only at its own terminal (--answers-here).")
@@ -64,7 +64,8 @@ def _verdicts(session: Session, view: View, gate: Gate, words: str) -> Part:
     ask = usual[0].ask if usual and usual[0].choice == "answer" else "Your words, if you have any, for human.md:"
     field = [h("label", ask, for_="words"), h("textarea", words, id="words", name="words", rows=4)]
     takes = any(each.words != "none" and not each.heavy for each in offered)
-    buttons = [_button(each, "main" if each is usual[0] else None) for each in usual]
+    back = [each for each in usual if wants_answers and (each.choice, each.phase) == ("redo", gate.phase)]
+    buttons = [_button(each, "main" if each is [*back, *usual][0] else None) for each in usual]
     heavy = [_heavy(session, view, gate, each, nth) for nth, each in enumerate(answers) if each.heavy]
     return [
         _form(session, view, gate, "p", field if takes else None, buttons) if usual else None,

@@ -10,7 +10,7 @@ from marathon.core.comments import anchor, lines_of
 from marathon.core.rounds import Round
 from marathon.core.sessions import sessions_of
 from marathon.core.text import clean, duration, one_line
-from marathon.runner.review import LONGEST_DOCUMENT
+from marathon.runner.review import LONGEST_DOCUMENT, document_text
 from marathon.runner.sights import last_log
 from marathon.show.session_plot import session_plot
 from marathon.store.files import beginning_of
@@ -44,7 +44,7 @@ def history(session: Session, view: View) -> Part:
     if not sessions:
         return None
     head = h("h2", "Runs, rounds and sessions ", h("small", "UTC"))
-    plot = h("figure", Html(session_plot(sessions)), class_="plot")
+    plot = h("figure", Html(session_plot(sessions)), class_="plot sessions")
     return h("section", head, plot, timeline(view, sessions, f"{session.base}/{view.path}"))
 
 
@@ -76,6 +76,10 @@ class Version(NamedTuple):
     told: str
     path: Path
     phase: str = ""  # empty for a file as it is now
+
+    @property
+    def document(self) -> str:
+        return f"{self.phase}.md" if self.phase else self.path.name
 
     @property
     def lines(self) -> list[str]:
@@ -113,13 +117,16 @@ def diff_page(session: Session, view: View, asked: dict[str, str]) -> str:
         button = h("input", type="radio", name="as", value=way, checked=beside == (way == "side"))
         choices.append(h("label", button, f" {told}"))
     form = h("form", choices, h("button", "Compare"), method="get", class_="row")
-    table = diff(found[a].lines, found[b].lines, beside=beside, said=_said(view, found[a]))
+    before, after, name = found[a].lines, found[b].lines, found[b].document
+    now = not view.over and after == lines_of(document_text(view.known, name))  # else its lines are others by now
+    link = f"{session.base}/{view.path}?doc={quoted(name)}&on=" if now else ""
+    table = diff(before, after, beside=beside, said=_said(view, found[a]), link=link)
     return _subpage(session, view, "What changed", form, table)
 
 
 def _said(view: View, version: Version) -> Mapping[int, Part]:
     """The comments on a version with their answers, by the last line that each is about."""
-    text, name = "\n".join(version.lines), f"{version.phase}.md" if version.phase else version.path.name
+    text, name = "\n".join(version.lines), version.document
     said: dict[int, list[Html]] = {}
     for each in view.standings:
         place = anchor(each.comment, text) if each.comment.file == name else None

@@ -73,13 +73,17 @@ def _parser() -> Any:
         def renderToken(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
             token = tokens[idx]
             _make_plain(token)
+            if token.type == "tr_open" and token.map:
+                token.attrSet("data-part", _span(env["first"] + token.map[0]))
             if token.hidden or token.type.rpartition("_")[0] not in _COMMENTED:
                 return super().renderToken(tokens, idx, options, env)
             if token.nesting == 1:
                 margin, below = _beside(token, env, _own_end(tokens, idx))
                 env["below"].append(below)
                 if token.type == "table_open":
-                    return f"<div{_lines(token)}>{margin}{super().renderToken(tokens, idx, options, env)}"
+                    lines = _lines(token)
+                    token.attrSet("tabindex", "0")  # a wide one can be scrolled by keys
+                    return f"<div{lines}>{margin}{super().renderToken(tokens, idx, options, env)}"
                 return super().renderToken(tokens, idx, options, env) + margin
             drawn, below = super().renderToken(tokens, idx, options, env), env["below"].pop()
             if token.type == "list_item_close":
@@ -89,7 +93,12 @@ def _parser() -> Any:
         def fence(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
             token = tokens[idx]
             margin, below = _beside(token, env, None)
-            return f"<div{_lines(token)}>{margin}{h('pre', h('code', token.content), tabindex=0)}</div>{below}"
+            begins = (token.map[0] if token.map else 0) + env["first"] + (token.type == "fence")
+            code = [
+                h("span", line, data_part=_span(number))
+                for number, line in enumerate(token.content.splitlines(keepends=True), start=begins)
+            ]
+            return f"<div{_lines(token)}>{margin}{h('pre', h('code', code), tabindex=0)}</div>{below}"
 
         code_block = fence
 
@@ -124,6 +133,10 @@ def _beside(token: Token, env: Any, end: int | None) -> tuple[Html, Html]:
     token.attrSet("data-line", f"{first}-{last}")
     beside: tuple[Html, Html] = env["beside"](first, last)
     return beside
+
+
+def _span(line: int) -> str:
+    return f"{line}-{line}"
 
 
 def _lines(token: Token) -> str:
@@ -163,17 +176,24 @@ def changes(before: Sequence[str], after: Sequence[str]) -> Iterator[list[Change
         yield rows
 
 
-def diff(before: Sequence[str], after: Sequence[str], *, beside: bool, said: Mapping[int, Part] = _NOTHING) -> Html:
+def diff(
+    before: Sequence[str],
+    after: Sequence[str],
+    *,
+    beside: bool,
+    said: Mapping[int, Part] = _NOTHING,
+    link: str = "",
+) -> Html:
     """Two texts as a table: side by side, or one below the other. Of a very long one, the beginning.
 
-    `said`: what stands below a line of the text before.
+    `said`: what stands below a line of the text before. `link`: where to comment on a line of the text after.
     """
     found = list(changes(before, after))
     if not found:
         return h("p", "Nothing changed between these two.")
     row, left, bodies = _side_by_side if beside else _inline, _MOST_ROWS, []
     for rows in found:
-        drawn = [[row(change), _below(said, change)] for change in rows[:left]]
+        drawn = [[row(change, link), _below(said, change)] for change in rows[:left]]
         bodies.append(h("tbody", drawn))
         left -= len(rows)
         if left < 0:
@@ -189,30 +209,29 @@ def _below(said: Mapping[int, Part], change: Change) -> Html | None:
     return h("tr", h("td", found, colspan=4)) if found else None
 
 
-def _side_by_side(change: Change) -> Html:
+def _side_by_side(change: Change, link: str) -> Html:
     old, new = _marked(change)
-    cells = [_cells(change.old, old, "gone", change.same), _cells(change.new, new, "new", change.same)]
-    return h("tr", cells, class_="same" if change.same else None)
+    gone, came = "gone" if change.old and not change.same else None, "new" if change.new and not change.same else None
+    before = [_number(change.old), h("td", old, class_=gone)]
+    after = [_number(change.new, link), h("td", new, class_=came)]
+    return h("tr", before, after, class_="same" if change.same else None)
 
 
-def _cells(line: tuple[int, str] | None, shown: Html, kind: str, same: bool) -> Part:
-    return [
-        h("td", line[0] if line else "", class_="number"),
-        h("td", shown, class_=kind if line and not same else None),
-    ]
-
-
-def _inline(change: Change) -> Part:
+def _inline(change: Change, link: str) -> Part:
     old, new = _marked(change)
     if change.same and change.old and change.new:
-        return h("tr", _number(change.old), _number(change.new), h("td", new))
+        return h("tr", _number(change.old), _number(change.new, link), h("td", new))
     gone = h("tr", _number(change.old), _number(None), h("td", "− ", old, class_="gone")) if change.old else None
-    came = h("tr", _number(None), _number(change.new), h("td", "+ ", new, class_="new")) if change.new else None
+    came = h("tr", _number(None), _number(change.new, link), h("td", "+ ", new, class_="new")) if change.new else None
     return [gone, came]
 
 
-def _number(line: tuple[int, str] | None) -> Html:
-    return h("td", line[0] if line else "", class_="number")
+def _number(line: tuple[int, str] | None, link: str = "") -> Html:
+    number = line[0] if line else ""
+    if not link or not line:
+        return h("td", number, class_="number")
+    to = h("a", number, href=f"{link}{number}-{number}#comment", aria_label=f"Comment on line {number}")
+    return h("td", to, class_="number")
 
 
 def _marked(change: Change) -> tuple[Html, Html]:

@@ -39,7 +39,7 @@ def as_page(view: View) -> str:
         "Criteria": h("ul", checks, class_="plain") if checks else None,
         "Result": h("article", markdown(result, 1, lambda *_: (Html(), Html()))) if any(result) else None,
         "Course": timeline(view, sessions) if sessions else None,
-        "Cost and time": h("figure", Html(session_plot(sessions)), class_="plot") if sessions else None,
+        "Cost and time": h("figure", Html(session_plot(sessions)), class_="plot sessions") if sessions else None,
         "Comments and answers": [card(each) for each in view.standings],
         "Rounds": _rounds(view),
     }

@@ -25,11 +25,11 @@ def task_page(session: Session, view: View, asked: dict[str, str], before: str, 
     paper = [_tabs(session, view, name, asked), _document(session, view, name, asked)]
     beside_it = [
         gate_form(session, view, view.gate, words) if view.gate else _no_gate(view),
-        log if view.status.runner else None,
-        comment_form(session, view, name, asked),
+        None if view.gate else log,
+        None if view.over else comment_form(session, view, name, asked),
         comments(session, view, name),
         _steer_form(session, view),
-        None if view.status.runner else log,
+        log if view.gate else None,
         history(session, view),
     ]
     columns = h("div", h("section", paper, aria_label=name), h("aside", beside_it), class_="columns")
@@ -49,7 +49,7 @@ def _state_line(view: View) -> Html:
         f"${status.usage.cost:.2f}" if status.usage.cost else "",
         status.steps,
     )
-    return h("p", worked, h("a", " Go to your answer", href="#verdict", class_="narrow") if view.gate else None)
+    return h("p", worked, h("a", "Go to your answer", href="#verdict", class_="narrow") if view.gate else None)
 
 
 def _tabs(session: Session, view: View, name: str, asked: dict[str, str]) -> Html:
@@ -93,10 +93,12 @@ def _no_gate(view: View) -> Html:
 
 
 def _steer_form(session: Session, view: View) -> Html | None:
-    if view.known.life.finished or view.known.life.cancelled:
+    if view.over:
         return None
     says = "A streamed session takes it at once, any other with the next one."
-    waiting = f" {counted(view.status.steering, 'message')} on the way." if view.status.steering else ""
-    label = h("label", "Tell the agent something. ", h("small", says + waiting), for_="steer")
+    waiting = h("small", f" {counted(view.status.steering, 'message')} on the way") if view.status.steering else None
+    label = h("label", "Tell the agent something. ", h("small", says), for_="steer")
     box = h("textarea", id="steer", name="words", rows=2, required=True)
-    return h("details", h("summary", "Steer"), session.form(f"{view.path}/steer", label, box, h("button", "Send")))
+    return h(
+        "details", h("summary", "Steer", waiting), session.form(f"{view.path}/steer", label, box, h("button", "Send"))
+    )

@@ -38,6 +38,10 @@ class View:
         return f"task/{self.id}"
 
     @property
+    def over(self) -> bool:
+        return bool(self.known.life.finished or self.known.life.cancelled)
+
+    @property
     def gate(self) -> Gate | None:
         """The gate that is open and was not answered yet."""
         return self.known.life.gate if self.status.gate else None

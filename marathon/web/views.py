@@ -21,7 +21,7 @@ _ICON = (
 )
 _KEYS = {
     "j k": "next and previous block or task",
-    "c": "comment on this block",
+    "c": "comment on this block, or on the selected lines",
     "d": "what changed since the last round",
     "Enter": "open the task, or go to your answer",
     "?": "these keys",

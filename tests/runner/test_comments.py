@@ -125,6 +125,33 @@ def test_comments_go_along_with_an_approval_and_are_the_reason_for_a_redo(
     assert "See c2." in world.prompt(3), "a redo needs no other words"
 
 
+def test_an_answer_that_comes_during_a_look_an_edit_or_a_comment_is_told(
+    world: World, on_terminal: Callable[..., Pty]
+) -> None:
+    world.script(found(), found(), found(), found())
+    stays = "sh -c 'echo out''side; read line </dev/tty'"
+    terminal = on_terminal(PAGER=stays, EDITOR=stays)
+    for key in (b"v", b"e"):
+        terminal.expect(KEYS_SHOWN)
+        terminal.send(key)
+        terminal.expect(b"outside")
+        assert world.cli("redo", "task", "-m", "more").returncode == 0
+        terminal.send(b"\r")
+        terminal.expect(b"Answered from another shell.")
+    terminal.expect(KEYS_SHOWN)
+    terminal.send(b"c")
+    terminal.expect(NEW_LINE)
+    terminal.send(b"5\r")
+    terminal.expect(b"Comment (")
+    terminal.expect(NEW_LINE)
+    assert world.cli("redo", "task", "-m", "more").returncode == 0
+    terminal.send(b"whose words are kept\r")
+    terminal.expect(b"Written: c1.")
+    terminal.expect(b"Answered from another shell.")
+    terminal.expect(KEYS_SHOWN)
+    assert "whose words are kept" in world.prompt(4)
+
+
 def test_w_and_links(world: World, on_terminal: Callable[..., Pty]) -> None:
     world.script(found())
     terminal = on_terminal(FORCE_HYPERLINK="")

@@ -159,12 +159,16 @@ def test_the_terminal_and_the_page_race_for_a_gate(web: Web, world: World, on_te
         time.sleep(late)
         sent = client.post(f"{client.task}/verdict", gate=gate, answer="continue")
         given = until(lambda: world.records("gate_answered")[turn:], "an answer")  # noqa: B023
-        assert sent.status == (303 if given[0]["by"] == "command" else 409)
+        assert sent.status == (303 if given[0]["by"] == "page" else 409)
     terminal.expect(b"Quit marathon")
     assert len(world.records("gate_answered")) == 4
     assert len(world.records("gate_opened")) == 5
     client.post(f"{client.task}/verdict", gate=client.gate(), answer="cancel", sure="on")
-    terminal.expect(b"another shell")
+    terminal.expect(b"Answered from the page.")
+    until(lambda: world.records("cancelled"), "the end")
+    late = client.post(f"{client.task}/comment", doc="research.md", say="too late")
+    assert (late.status, "too late" in late.body) == (409, True), "no session would read it"
+    assert 'id="comment"' not in client.look()
 
 
 def test_a_gate_for_its_own_terminal_takes_nothing_here(web: Web, world: World) -> None:

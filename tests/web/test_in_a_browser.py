@@ -200,6 +200,21 @@ def test_without_a_script_a_comment_is_a_link_and_a_form(page: Page) -> None:
     assert "Which job?" in page.find("#c3").text
 
 
+def test_a_comment_is_typed_below_the_lines_that_were_selected_or_clicked(page: Page) -> None:
+    page.find("tbody a").click()
+    task = page.browser.current_url
+    page.browser.get(f"{task}?doc=plan.md")
+    page.script("getSelection().selectAllChildren(document.querySelector('pre [data-part]:nth-child(2)'))")
+    page.press("c")
+    assert page.find("#on").get_attribute("value") == "14-14", "a line of code"
+    page.find(".block + #comment #say").send_keys(Keys.ESCAPE)
+    assert page.find("aside > #comment").get_attribute("open") is None
+    page.browser.get(f"{task}/diff")
+    page.find("tr:has(td.new) .number a").click()
+    assert page.find("#on").get_attribute("value") == "9-9", "from the difference to the form"
+    page.find("li[data-line='9-9'] > #comment #say")
+
+
 PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
 
 

@@ -41,6 +41,10 @@ function keepDrafts() {
   }
   const log = document.getElementById("log");
   if (log) log.scrollTop = log.scrollHeight;
+  const form = document.getElementById("comment");
+  if (!form) return;
+  place(form);
+  form.addEventListener("toggle", () => place(form));
 }
 
 // The page as the server would show it now, in place of this one. What is being typed stays.
@@ -107,11 +111,34 @@ function step(by) {
   current.scrollIntoView({ block: "nearest" });
 }
 
+const ends = (lines) => lines.split("-").map(Number);
+
+// The selected lines, else those of the block at hand.
+function chosen() {
+  const picked = getSelection();
+  const at = (node) => (node.nodeType === 1 ? node : node.parentElement).closest("article :is([data-part], [data-line])");
+  const blocks = picked.isCollapsed ? [] : [at(picked.anchorNode), at(picked.focusNode)];
+  if (!blocks[0] || !blocks[1]) return current && current.dataset.line;
+  const lines = blocks.flatMap((each) => ends(each.dataset.part || each.dataset.line));
+  return `${Math.min(...lines)}-${Math.max(...lines)}`;
+}
+
+// The form stands below the lines that it is about, and otherwise beside the document.
+function place(form) {
+  const last = ends(document.getElementById("on").value || "0").pop();
+  const around = (block) => ends(block.dataset.line)[0] <= last && last <= ends(block.dataset.line)[1];
+  const block = form.open && [...document.querySelectorAll("article [data-line]")].filter(around).pop();
+  if (!block) return document.getElementById("comment-home").after(form);
+  if (block.matches("li")) return block.insertBefore(form, block.querySelector(":scope > :is(ul, ol)"));
+  block.after(form);
+}
+
 function comment(lines) {
   const form = document.getElementById("comment");
   if (!form) return;
   form.open = true;
   document.getElementById("on").value = lines || "";
+  place(form);
   document.getElementById("say").focus();
 }
 
@@ -125,14 +152,19 @@ function enter() {
 const keys = {
   j: () => step(1),
   k: () => step(-1),
-  c: () => comment(current && current.dataset.line),
+  c: () => comment(chosen()),
   d: () => { const link = document.getElementById("changes"); if (link) link.click(); },
   Enter: enter,
   "?": () => document.getElementById("keys").showModal(),
 };
 
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && busy()) return document.activeElement.blur();
+  if (event.key === "Escape" && busy()) {
+    const { id, value } = document.activeElement;
+    document.activeElement.blur();
+    if (id === "say" && !value) document.getElementById("comment").open = false;
+    return;
+  }
   if (busy() || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   if (event.key === "Enter" && document.activeElement.matches("a, button, summary")) return;
   if (keys[event.key]) {
@@ -149,6 +181,9 @@ document.addEventListener("click", (event) => {
   }
 });
 
+document.addEventListener("change", (event) => {
+  if (event.target.closest("form[method=get]")) event.target.form.submit();
+});
 document.addEventListener("focusout", () => setTimeout(() => { if (stale && !busy()) refresh(); }, 200));
 document.addEventListener("visibilitychange", () => (document.hidden ? source && source.close() : listen()));
 keepDrafts();
