@@ -29,6 +29,7 @@ from marathon.surfaces.typed import Typed, read_typed
 READ_AGAIN = 0.5
 QUIET = 0.3  # seconds without a key, after which the keys meant for a pager or an editor are over
 CANCEL = "Press x again to cancel this run for good. Any other key keeps the run."
+_READABLE = 100  # columns; longer lines are hard to follow
 QUIT = "Press q again to quit the marathon. Any other key stays here."
 QUIT_ELSEWHERE = (
     "q ends the marathon that you only watch (b leaves it). Press q again to end it. Any other key stays here."
@@ -156,7 +157,8 @@ class TerminalSurface:
         ways = " · ".join(f"[{each.key}] {each.label.partition(', then ')[2] or each.label}" for each in near)
         if "c" in options:
             ways += " · [c] comment"
-        return paint(f'You typed: "{one_line(draft_text(self._draft))}". Send it as feedback? {ways}', HINT)
+        said = f'You typed: "{one_line(draft_text(self._draft))}".\nSend it as feedback? {ways}'
+        return paint(_fitted(said), HINT)
 
     def _chosen(
         self, option: Option, view: GateView, again: Callable[[], str], options: Options, elsewhere: Elsewhere
@@ -178,7 +180,7 @@ class TerminalSurface:
             if key != "a":
                 return key if isinstance(key, Answer) else None
         if once_more := QUIT_ELSEWHERE if view.visited and option.choice == "quit" else _once_more(option, looked):
-            shown = paint(once_more, ASKS_TWICE)
+            shown = paint(_fitted(once_more), ASKS_TWICE)
             key = self._pressed(shown, lambda: f"{again()}\n{shown}", options, elsewhere, confirms=option.key)
             if key != option.key:  # Enter was meant as a no, not as an approval
                 return key if isinstance(key, Answer) else None
@@ -330,7 +332,7 @@ def _laid_out(text: str) -> str:
     from rich.markdown import Markdown
 
     out, color = StringIO(), colored()
-    width = shutil.get_terminal_size().columns
+    width = min(shutil.get_terminal_size().columns, _READABLE)
     console = Console(
         file=out, width=width, highlight=False, force_terminal=color, color_system="standard" if color else None
     )

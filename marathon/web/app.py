@@ -235,7 +235,8 @@ def _told(act: Callable[[Request], Response]) -> Callable[[Request], Response]:
             said = f"The system refused: {error.strerror or error}."
         form = request.scope["form"]
         words = form.get("say") or form.get("words", "")
-        return HTMLResponse(refused(said, f"{_session(request).base}/", words), 409)
+        title = "Not done" if request.method == "POST" else "This cannot be shown"
+        return HTMLResponse(refused(said, f"{_session(request).base}/", words, title), 409)
 
     return answer
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from marathon.core.comments import lines_of
 from marathon.core.text import counted, duration, one_line
-from marathon.runner.review import document_text
+from marathon.runner.review import document_text, last_look
 from marathon.web.comments import beside, comment_form, comments
 from marathon.web.gate_form import gate_form
 from marathon.web.history import history, now, round_name
@@ -59,9 +59,17 @@ def _tabs(session: Session, view: View, name: str, asked: dict[str, str]) -> Htm
     other = ("Rendered", "") if plain else ("Lines", "&as=lines")
     tools = [h("a", other[0], href=f"{base}?doc={quoted(name)}{other[1]}"), h("a", "Code", href=f"{base}/code")]
     if view.rounds:
-        last = quoted(round_name(view.rounds[-1]))
-        tools.append(h("a", "What changed", href=f"{base}/diff?b={last}", id="changes"))
+        tools.append(h("a", "What changed", href=f"{base}/diff?{_since_last_look(view)}", id="changes"))
     return h("nav", _links(names), h("div", tools, class_="tabs"), aria_label="Documents")
+
+
+def _since_last_look(view: View) -> str:
+    """What to compare: at a gate the output now against the version that the human saw last, else the last round."""
+    phase = view.known.where.phase
+    seen = last_look(view.known, view.gate, view.rounds) if view.gate else None
+    if seen and phase:
+        return f"a={quoted(round_name(seen[0]))}&b={quoted(f'now:{phase.output}')}"
+    return f"b={quoted(round_name(view.rounds[-1]))}"
 
 
 def _links(found: Iterable[tuple[str, str, bool]]) -> Html:

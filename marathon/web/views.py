@@ -22,7 +22,7 @@ _ICON = (
 _KEYS = {
     "j k": "next and previous block or task",
     "c": "comment on this block, or on the selected lines",
-    "d": "what changed since the last round",
+    "d": "what changed since your last look",
     "Enter": "open the task, or go to your answer",
     "?": "these keys",
 }
@@ -71,11 +71,11 @@ def sign_in(problem: str) -> str:
     return layout("pi-marathon", h("h1", "pi-marathon"), told, form, h("p", again))
 
 
-def refused(why: str, back: str = "", words: str = "") -> str:
+def refused(why: str, back: str = "", words: str = "", title: str = "Not done") -> str:
     """`words`: what a human had typed, so that they are not lost."""
     link = h("p", h("a", "Back", href=back)) if back else None
     kept = h("pre", "Your words: ", words, class_="message") if words else None
-    return layout("pi-marathon", h("h1", "Not done"), h("p", why, class_="problem"), kept, link)
+    return layout("pi-marathon", h("h1", title), h("p", why, class_="problem"), kept, link)
 
 
 def listing(session: Session, rows: Mapping[str, Row], lanes: Mapping[str, tuple[Path, Run]], now: str) -> str:
@@ -103,7 +103,14 @@ def _task_row(session: Session, name: str, row: Row) -> Html:
     cost = f"${status.usage.cost:.2f}" if status.usage.cost else ""
     cells = [h("td", one_line(row.state, 160)), h("td", status.iteration or ""), h("td", cost), h("td", age(row.idle))]
     kind = "waits" if row.waits_for_you else "runs" if status.runner else None
-    return h("tr", h("th", link, scope="row"), cells, h("td", h("small", str(row.project))), class_=kind, data_row=True)
+    return h(
+        "tr",
+        h("th", link, scope="row"),
+        cells,
+        h("td", h("small", row.project.name, title=str(row.project))),
+        class_=kind,
+        data_row=True,
+    )
 
 
 def loop_page(session: Session, state: LaneState, rows: Sequence[LaneRow], lessons: Sequence[str]) -> str:

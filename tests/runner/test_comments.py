@@ -267,6 +267,8 @@ def test_a_review_fits_60_columns(world: World, on_terminal: Callable[..., Pty])
     terminal.send(b"o")
     shown += terminal.expect(HINT)
     assert "c1 (must) · research.md line 5 · not sent yet".encode() in shown, "no one could have answered it"
+    terminal.send(b"a sentence of a few words more, typed at the gate\r")
+    shown += terminal.expect(b"[c] comment")
     lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode()).replace("\r", "").split("\n")
     assert [line for line in lines if get_cwidth(line) > 60] == []
 

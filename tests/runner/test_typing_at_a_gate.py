@@ -53,7 +53,7 @@ def test_a_typed_sentence_is_kept_and_offered_as_feedback(
     for sentence, pause in sentences:
         type_evenly(at_the_plan, f"{sentence}\r", pause)
         shown = at_the_plan.expect(OFFERED).decode()
-        assert f'{sentence}". Send' in shown
+        assert f'{sentence}".' in shown
         assert "[r] redo plan" in at_the_plan.expect(b"[c] comment\x1b").decode(), "the other way is as near"
     assert not world.records("gate_answered")
     at_the_plan.send(b"f")

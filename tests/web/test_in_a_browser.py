@@ -129,6 +129,7 @@ def test_a_review_by_keys_with_two_windows(page: Page, scene: Site) -> None:
     chromium.picture(page.browser, "task")
     page.press("d")
     page.wait("What changed")
+    page.wait("plan.md now")
     assert "replaced in place" in page.find("td.new mark").find_element(By.XPATH, "..").text
     assert "Answer: done, see step 2" in page.find(".diff .card.answered").text, "beside the changed lines"
     chromium.picture(page.browser, "diff")
