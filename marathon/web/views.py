@@ -22,6 +22,7 @@ _ICON = (
 _KEYS = {
     "j k": "next and previous block or task",
     "c": "comment on this block, or on the selected lines",
+    "Ctrl+Enter": "send the comment; a question must be answered",
     "d": "what changed since your last look",
     "Enter": "open the task, or go to your answer",
     "?": "these keys",

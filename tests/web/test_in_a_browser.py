@@ -213,7 +213,8 @@ def test_a_comment_is_typed_below_the_lines_that_were_selected_or_clicked(page: 
     page.browser.get(f"{task}/diff")
     page.find("tr:has(td.new) .number a").click()
     assert page.find("#on").get_attribute("value") == "9-9", "from the difference to the form"
-    page.find("li[data-line='9-9'] > #comment #say")
+    page.find("li[data-line='9-9'] > #comment #say").send_keys("In place of what?", Keys.CONTROL, Keys.ENTER)
+    assert page.find("#c4").text.startswith("c4 must"), "a question must be answered"
 
 
 PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}

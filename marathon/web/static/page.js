@@ -105,10 +105,20 @@ function step(by) {
   const all = [...document.querySelectorAll("[data-line], [data-row]")];
   if (!all.length) return;
   const place = current ? all.indexOf(current) + by : 0;
-  if (current) current.classList.remove("here");
-  current = all[Math.max(0, Math.min(all.length - 1, place))];
-  current.classList.add("here");
+  mark(all[Math.max(0, Math.min(all.length - 1, place))]);
   current.scrollIntoView({ block: "nearest" });
+}
+
+function mark(block) {
+  if (current) current.classList.remove("here");
+  current = block;
+  current.classList.add("here");
+}
+
+// A question must be answered, as in the terminal.
+function sendComment(field) {
+  const kind = field.value.trim().endsWith("?") ? "must" : "note";
+  field.form.requestSubmit(field.form.querySelector(`button[value=${kind}]`));
 }
 
 const ends = (lines) => lines.split("-").map(Number);
@@ -165,6 +175,7 @@ document.addEventListener("keydown", (event) => {
     if (id === "say" && !value) document.getElementById("comment").open = false;
     return;
   }
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.id === "say") return sendComment(event.target);
   if (busy() || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   if (event.key === "Enter" && document.activeElement.matches("a, button, summary")) return;
   if (keys[event.key]) {
@@ -177,7 +188,8 @@ document.addEventListener("click", (event) => {
   const at = event.target.closest(".at");
   if (at && !event.ctrlKey && !event.metaKey) {
     event.preventDefault();
-    comment(at.parentElement.dataset.line);
+    mark(at.parentElement);
+    comment(current.dataset.line);
   }
 });
 
