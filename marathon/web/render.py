@@ -75,6 +75,9 @@ def _parser() -> Any:
             _make_plain(token)
             if token.type == "tr_open" and token.map:
                 token.attrSet("data-part", _span(env["first"] + token.map[0]))
+            if token.type in ("bullet_list_open", "ordered_list_open") and env["below"]:
+                below, env["below"][-1] = env["below"][-1], Html()  # of an item's own words, before the items in it
+                return f"{below}{super().renderToken(tokens, idx, options, env)}"
             if token.hidden or token.type.rpartition("_")[0] not in _COMMENTED:
                 return super().renderToken(tokens, idx, options, env)
             if token.nesting == 1:
