@@ -21,6 +21,7 @@ BARS = {
     "between two sessions": 100,
     "the runner's share of a minute (command)": 1,
     "the runner's share of a minute (pi)": 1,
+    "the runner's share of a minute (pi on a terminal)": 1,
     "a gate on screen after the agent's end": 300,
     "comments found again in a changed plan": 500,
     "memory grown after 8 sessions": 10,
