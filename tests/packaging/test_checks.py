@@ -24,6 +24,7 @@ def test_slow_and_bad() -> None:
     assert 1 + 1 == 3
 """
 
+PROCESS = ("guardian", "sweep", "resident")
 FAULTS = ("interrupts", "stubborn_agents", "one_runner", "killed_anywhere")
 PORTABLE = '''"""Runs both ways."""
 
@@ -45,7 +46,7 @@ def small(tmp_path: Path) -> Path:
     for folder in ("marathon", "bench"):
         (checkout / folder / "__init__.py").write_text('"""Next to nothing."""\n')
     (checkout / "tests" / "test_small.py").write_text(GOOD_AND_SLOW)
-    for name in ("process/test_tree", *(f"faults/test_{name}" for name in FAULTS)):
+    for name in (*(f"process/test_{name}" for name in PROCESS), *(f"faults/test_{name}" for name in FAULTS)):
         path = checkout / "tests" / f"{name}.py"
         path.parent.mkdir(exist_ok=True)
         path.write_text(PORTABLE)

@@ -166,8 +166,8 @@ def test_the_terminal_and_the_page_race_for_a_gate(web: Web, world: World, on_te
     client.post(f"{client.task}/verdict", gate=client.gate(), answer="cancel", sure="on")
     terminal.expect(b"Answered from the page.")
     until(lambda: world.records("cancelled"), "the end")
-    late = client.post(f"{client.task}/comment", doc="research.md", say="too late")
-    assert (late.status, "too late" in late.body) == (409, True), "no session would read it"
+    refused = client.post(f"{client.task}/comment", doc="research.md", say="too late")
+    assert (refused.status, "too late" in refused.body) == (409, True), "no session would read it"
     assert 'id="comment"' not in client.look()
 
 
