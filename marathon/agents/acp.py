@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from marathon import __version__
+from marathon.agents import our_tools
 from marathon.agents.acp_reading import ALLOW, Reading, denials, failure_in, request_of
 from marathon.agents.base import Host, Outcome, crash, failed_outcome, interruption, tell_swept
 from marathon.agents.conversation import Conversation
@@ -94,6 +95,7 @@ class AcpAgent:
         self.process: Resident | None = None
         self.numbers = itertools.count(1)
         self.greeting: dict[str, Any] = {}  # what the program said about itself
+        self.gets_tools: bool | None = None  # ours, over MCP
 
     def check(self) -> None:
         if self.name in ROWS:
@@ -104,6 +106,8 @@ class AcpAgent:
             raise AgentUnavailable(f"{self.argv[0]!r} was not found or is not executable. Check the name after --.")
 
     def run(self, host: Host) -> Outcome:
+        if self.gets_tools is None:
+            self.gets_tools = our_tools.prepare(lambda text: host.emit(Notice(text)))
         if self.process is None:
             env = {**self.row.env, **host.env}
             self.process = Resident(Command(self.argv, host.project, env, inherit=(host.lock_fd,)))
@@ -115,6 +119,7 @@ class AcpAgent:
         elif not session.usable:
             self.close()
         else:
+            our_tools.end_servers(host.env)
             tell_swept(host, self.process.sweep())
         return outcome
 
@@ -235,7 +240,7 @@ class _Session(Conversation):
         roots = [os.path.realpath(each) for each in (self.host.project, self.host.env["MARATHON_TASK_DIR"])]
         question = {**params, "shown": request.shown}
         yield from self._reading.ends_part()
-        if allows(request, roots, self._agent.allowed):
+        if our_tools.is_ours(request) or allows(request, roots, self._agent.allowed):
             self._decide(id, question, "allow_once")
         elif self.host.attended:
             self._questions.append((id, question))
@@ -281,7 +286,8 @@ class _Session(Conversation):
         self.send({"jsonrpc": "2.0", "id": id, **answer})
 
     def _new_session(self) -> None:
-        self._request("session/new", cwd=str(self.host.project), mcpServers=[])
+        servers = [our_tools.server(self.host.env)] if self._agent.gets_tools else []
+        self._request("session/new", cwd=str(self.host.project), mcpServers=servers)
 
     def _prompt(self, text: str) -> None:
         self._request("session/prompt", sessionId=self._session, prompt=[{"type": "text", "text": text}])

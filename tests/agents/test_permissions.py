@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from marathon.agents.our_tools import is_ours
 from marathon.agents.permissions import Request, allows, runs_only
+from marathon.cli.commands.mcp import TOOLS
 
 ROOTS = ("/project", "/elsewhere/task")
 
@@ -103,3 +105,21 @@ def _allowed() -> tuple[str, ...]:
     from marathon.agents.permissions import ALLOWED
 
     return ALLOWED
+
+
+@pytest.mark.parametrize(
+    ("kind", "title", "expected"),
+    [
+        ("other", "marathon_wait", True),
+        ("other", "marathon_human_feedback", True),
+        ("other", "mcp__marathon__multiloop_start", True),
+        ("other", "marathon_status (marathon MCP Server)", True),
+        ("other", "marathon_approve", False),
+        ("other", "marathon_wait; rm -rf .", False),
+        ("other", "marathon_wait (another MCP Server)", False),
+        ("execute", "marathon_wait", False),
+    ],
+)
+def test_our_own_tools_are_allowed_by_their_names(kind: str, title: str, expected: bool) -> None:
+    assert is_ours(Request(kind, (), title)) is expected
+    assert all(is_ours(Request("other", (), f"marathon_{tool.__name__}")) for tool in TOOLS)

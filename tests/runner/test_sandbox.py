@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from marathon.process.sandbox import problem
+from tests.agents.conformance.adapters import ADAPTERS, ModelWorld
 from tests.git.test_snapshot import git
+from tests.real.model_server import ToolCall, Turn, Work, by_phase
 from tests.support.world import World
 
 # Tries to write each place, and says in a file of the project which of them it could.
@@ -93,3 +95,15 @@ def test_what_is_outside_cannot_be_written(world: World, sandbox: str) -> None:
     assert done["processes"] < 10, "no process of the user can be seen"
     assert not done["wrapped"]
     assert f"--sandbox={'offline' if 'offline' in sandbox else 'on'}" in ran.stdout
+
+
+def test_our_tools_over_mcp_work_inside(tmp_path: Path) -> None:
+    real = ModelWorld(tmp_path / "world", ADAPTERS["acp"])
+    asks = Turn(tools=[ToolCall("human_feedback", {"question": "Which one?"})])
+    real.plays(
+        by_phase({"research": [lambda request: [asks, Work(real.task).end(request, state="running"), Turn("x")]]})
+    )
+    ran = real.run("--sandbox")
+    real.close()
+    assert ran.returncode == 3, ran.stdout + ran.stderr
+    assert real.records("gate_opened")[-1]["reason"] == "question"

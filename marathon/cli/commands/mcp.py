@@ -13,6 +13,7 @@ from typing import Any, Literal
 import click
 
 from marathon import __version__
+from marathon.agents.our_tools import NEEDED
 from marathon.core.text import clean
 from marathon.errors import WrongUsage
 
@@ -25,7 +26,7 @@ def mcp() -> None:
     try:
         from mcp.server import MCPServer
     except ImportError as error:
-        raise WrongUsage("The server needs one more package: pip install 'pi-marathon[mcp]'") from error
+        raise WrongUsage(NEEDED) from error
     server = MCPServer("marathon", version=__version__, log_level="ERROR")
     for tool in TOOLS:
         server.add_tool(tool, structured_output=False)

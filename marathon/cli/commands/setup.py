@@ -25,6 +25,7 @@ from marathon._bundled import bundled
 from marathon.agents.acp import ROWS
 from marathon.agents.claude.stream import CLAUDE, has_sandbox
 from marathon.agents.codex import CODEX
+from marathon.agents.our_tools import NEEDED, is_installed
 from marathon.agents.pi.find import INSTALL, Pi, check_start, find_pi
 from marathon.agents.table import AGENTS
 from marathon.cli.commands.install import files_for_pi
@@ -262,6 +263,8 @@ def _agent_findings() -> Iterator[Finding]:
         found = "logged in" if logged_in else "not logged in (a key or a provider of your own may still do)"
         yield _judged(f"{program.name}'s login", logged_in, found, program.log_in[0].upper() + program.log_in[1:])
         yield permissions
+    found = "gemini, opencode and every agent over ACP get them" if is_installed() else "not installed"
+    yield _judged("our tools over MCP", is_installed(), found, f"{NEEDED} (from a checkout this is done when needed)")
 
 
 def _next_step(findings: Sequence[Finding]) -> str:

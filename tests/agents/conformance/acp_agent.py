@@ -1,9 +1,10 @@
-"""A small coding agent that speaks ACP: it asks before every call, takes steering, and can be cancelled."""
+"""A small coding agent that speaks ACP: it asks before every call, takes steering and tools, and can be cancelled."""
 
 import itertools
 import json
 import os
 import queue
+import subprocess
 import sys
 import threading
 import urllib.error
@@ -16,6 +17,30 @@ answers: queue.Queue[dict[str, Any]] = queue.Queue()
 steering: list[str] = []
 cancelled = threading.Event()
 lock = threading.Lock()
+offered: list[dict[str, Any]] = []  # the MCP servers of the session
+
+
+def use(tool: str, given: dict[str, Any]) -> str:
+    """Call a tool of the MCP server, started as strict clients do: apart, and with only PATH and HOME of our own."""
+    (server,) = offered
+    env = {name: os.environ[name] for name in ("PATH", "HOME")}
+    env |= {each["name"]: each["value"] for each in server["env"]}
+    argv, pipe = [server["command"], *server["args"]], subprocess.PIPE
+    process = subprocess.Popen(argv, env=env, stdin=pipe, stdout=pipe, text=True, start_new_session=True)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "scripted", "version": "1"}}
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("initialize", about),
+        ("tools/call", {"name": tool, "arguments": given}),
+    ]
+    for number, (method, params) in enumerate(calls):
+        request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        print(json.dumps(request), file=process.stdin, flush=True)
+        answer = json.loads(process.stdout.readline())
+        if not number:
+            print('{"jsonrpc": "2.0", "method": "notifications/initialized"}', file=process.stdin, flush=True)
+    return str(answer["result"]["content"][0]["text"])
 
 
 def send(**message: Any) -> None:
@@ -61,13 +86,14 @@ def answer(id: int, session: str, prompt: str) -> None:
                 break
             for name, given in calls:
                 place = [{"path": given["path"]}] if name == "write" else []
-                kind, title = ("edit", "write") if name == "write" else ("execute", given["command"])
+                kind = {"write": "edit", "bash": "execute"}.get(name, "other")
+                title = given["command"] if kind == "execute" else name
                 call = {"toolCallId": f"call-{next(numbers)}", "kind": kind, "title": title, "locations": place}
                 update(session, "tool_call", **call, status="pending")
                 if not may(session, call):
                     messages.append({"role": "tool", "content": "not allowed"})
                     continue
-                result = run(name, given)
+                result = use(name, given) if kind == "other" else run(name, given)
                 content = [{"type": "content", "content": {"type": "text", "text": result}}]
                 update(session, "tool_call_update", toolCallId=call["toolCallId"], status="completed", content=content)
                 messages.append({"role": "tool", "content": result})
@@ -88,8 +114,9 @@ def main() -> None:
             case "initialize":
                 send(id=id, result={"protocolVersion": 1, "_meta": {"steering": {"supported": True}}})
             case "session/new":
-                model = {"id": "model", "currentValue": "scripted"}
-                send(id=id, result={"sessionId": f"session-{next(numbers)}", "configOptions": [model]})
+                model, session = {"id": "model", "currentValue": "scripted"}, f"session-{next(numbers)}"
+                offered[:] = params["mcpServers"]
+                send(id=id, result={"sessionId": session, "configOptions": [model]})
             case "session/prompt":
                 cancelled.clear()
                 arguments = (id, params["sessionId"], params["prompt"][0]["text"])

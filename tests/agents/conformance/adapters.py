@@ -93,6 +93,7 @@ class Adapter:
     denies: ToolCall | None = None  # a call that it may not make, and the words at the gate
     denied: str = ""
     allows: tuple[str, ...] = ()
+    tools: str | None = None  # what it puts before the names of our tools over MCP; None if it is not given them
 
 
 def _command(world: ModelWorld) -> dict[str, str]:
@@ -206,6 +207,7 @@ ADAPTERS = {
         counts=False,
         free=("--allow", "*"),
         limited=_limit_in_words,
+        tools="",
         log_in="log in",
         denies=bash("git push"),
         denied="acp was not allowed to: git push. To allow it, end the command with: -- --allow 'git push'",
@@ -246,6 +248,7 @@ ADAPTERS = {
         counts=False,
         free=("--allow", "*"),
         limited=None,
+        tools="mcp_marathon_",
         log_in="/auth",
         denies=bash("git push"),
         denied="gemini was not allowed to: git push. To allow it, end the command with: -- --allow 'git push'",
@@ -259,6 +262,7 @@ ADAPTERS = {
         status=False,
         counts=False,
         limited=None,
+        tools="marathon_",
         log_in="opencode auth login",
         denies=write(Path("/outside-of-the-project.md"), "It is not mine."),
         denied="opencode was not allowed to: use /outside-of-the-project.md.",

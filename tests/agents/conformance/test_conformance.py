@@ -19,7 +19,7 @@ from marathon.process import tree
 from marathon.store.events import follow
 from tests.agents.conformance.adapters import ADAPTERS, ModelWorld, available
 from tests.process.driver import until
-from tests.real.model_server import Request, Session, Turn, Work, bash, by_phase, refused
+from tests.real.model_server import Request, Session, ToolCall, Turn, Work, bash, by_phase, refused
 
 QUICK = ("--retries", "1", "--retry-wait", "0.2s")
 
@@ -124,15 +124,49 @@ def test_it_can_ask_the_human(real: ModelWorld, way: str) -> None:
     assert real.records("gate_opened")[-1]["reason"] == "review"
 
 
-@pytest.mark.parametrize("way", ["state", "command"])
+def tool(real: ModelWorld, name: str, **given: Any) -> Turn:
+    """A call of one of our tools over MCP."""
+    if real.adapter.tools is None:
+        pytest.skip("it is not given our MCP server")
+    return Turn(tools=[ToolCall(real.adapter.tools + name, given)])
+
+
+@pytest.mark.parametrize("way", ["state", "command", "tool"])
 def test_it_can_wait(real: ModelWorld, way: str) -> None:
-    by_state = research(real, state="running", wait={"minutes": 30, "reason": "CI"})
-    by_command = research(real, Turn(tools=[bash('pi-marathon wait 30 "CI"')]), state="running")
-    real.plays(by_phase({"research": [by_state if way == "state" else by_command]}))
+    match way:
+        case "state":
+            session = research(real, state="running", wait={"minutes": 30, "reason": "CI"})
+        case "command":
+            session = research(real, Turn(tools=[bash('pi-marathon wait 30 "CI"')]), state="running")
+        case _:
+            real.more = ()  # our tools need no flag
+            session = research(real, tool(real, "marathon_wait", minutes=30, reason="CI"), state="running")
+    real.plays(by_phase({"research": [session]}))
     with running(real):
         until(lambda: real.task.joinpath(".marathon/journal.jsonl").exists() and real.records("wait_started"), "a wait")
     wait = real.records("wait_started")[0]
     assert (wait["kind"], wait["seconds"], wait["reason"]) == ("agent", 1800, "CI")
+
+
+def test_every_session_has_our_tools(real: ModelWorld) -> None:
+    real.more = ()
+    status, question = tool(real, "marathon_status"), tool(real, "human_feedback", question="Which database?")
+    servers: list[int] = []
+
+    def second(request: Request) -> Sequence[Turn]:
+        serving = [each for each in processes(real) if "MARATHON_SERVES" in each.environ()]
+        servers.append(sum(each.cmdline()[-1:] == ["mcp"] for each in serving))
+        return [question, Work(real.task).end(request, state="running"), Turn("I wait for the answer.")]
+
+    real.plays(by_phase({"research": [research(real, status, state="running"), second]}))
+    asked = real.run()
+    assert asked.returncode == 3, asked.stdout
+    assert "Which database?" in asked.stdout
+    assert "breadcrumb" in real.texts(), "the status"
+    assert max(servers) == 1, "that of the session before is gone"
+    if real.adapter.agent == "acp":  # opencode may still run a git of its own
+        assert "had left running" not in asked.stdout
+    assert [each["denied"] for each in real.records("session_ended")] == ["", ""]
 
 
 def test_steering_reaches_it_inside_the_session_or_the_next_one(real: ModelWorld) -> None:
