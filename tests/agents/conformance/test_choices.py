@@ -1,0 +1,57 @@
+"""What a human chooses among agents and their tools, held by the real programs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.agents.conformance.adapters import ADAPTERS, ModelWorld, available
+from tests.agents.conformance.test_conformance import research
+from tests.real.model_server import Turn, bash, by_phase, coding_agent
+
+pytestmark = pytest.mark.skipif(not available("claude"), reason="bin/test-agents has the real programs")
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> Iterator[ModelWorld]:
+    world = ModelWorld(tmp_path / "world", ADAPTERS["claude"])
+    yield world
+    world.close()
+
+
+def test_codex_takes_over_when_claude_has_a_long_limit(real: ModelWorld) -> None:
+    claude, limit = real.server, real.adapter.limited
+    assert limit is not None
+    claude.script = [limit(int(time.time()) + 3 * 3600)]
+    with ADAPTERS["codex"].server(coding_agent(real.task)) as codex:
+        real.server = codex
+        real.extra |= ADAPTERS["codex"].env(real)
+        real.server = claude
+        both = ("--task", "task", "--agent", "claude,codex")
+        first = real.cli(*both)
+        assert first.returncode == 3, first.stdout
+        assert real.cli("approve", "task").returncode == 0
+        assert real.cli(*both).returncode == 3
+    (takes_over,) = real.records("agent_takes_over")
+    assert (takes_over["agent"], takes_over["after"]) == ("codex", "claude")
+    assert [each["agent"] for each in real.records("session_started")] == ["claude", "codex", "codex"]
+    assert [each["ending"] for each in real.records("session_ended")] == ["refused", "ended", "ended"]
+    assert real.records("gate_opened")[-1]["phase"] == "plan"
+
+
+@pytest.mark.parametrize("tools", ["!Bash", "Read,Write"])
+def test_claude_gets_only_the_tools_of_the_phase(real: ModelWorld, tools: str) -> None:
+    touched = real.project / "touched"
+    real.plays(by_phase({"research": [research(real, Turn(tools=[bash(f"touch {touched}")]))]}))
+    real.more = ("--allowedTools", "Bash")  # for the marathon, but not for this phase
+    ran = real.run("--set", f"research.tools={tools}")
+    assert ran.returncode == 3, ran.stdout
+    assert real.records("gate_opened")[-1]["reason"] == "review", "it goes on with the tools that it has"
+    assert not touched.exists()
+    offered = {tool for request in real.server.requests for tool in request.tools if request.heading}
+    assert "Write" in offered
+    assert "Bash" not in offered
+    assert ("Edit" in offered) is (tools == "!Bash")
