@@ -24,8 +24,12 @@ from bench.row import Row
 from bench.scratch import AGENTS, LIMIT_REACHED, MARATHON, Scratch
 
 MINUTE = 60.0
-_PIECES = "30 pieces of text and a tool call of 10 kB"
-BUSY = {"command": "20 lines", "pi": _PIECES, "pi on a terminal": _PIECES}  # a second, as in agents/
+_STANDIN = "a stand-in that tells 30 pieces of text and a tool call of 10 kB"
+# What is measured beside the runner: what it tells each second, as in agents/.
+BUSY = {
+    "command": "a shell script that prints 20 lines",
+    **dict.fromkeys(("pi", "pi on a terminal", "claude", "codex", "acp"), _STANDIN),
+}
 _PATIENCE = 600.0  # seconds until a session is reached; far more than a healthy marathon needs
 _A_MOMENT = 0.2  # between two looks at zombies: the agent's own `sleep` is one too, until its shell has waited for it
 
@@ -40,7 +44,7 @@ def between(scratch: Scratch) -> list[Row]:
 
 
 def during(scratch: Scratch) -> list[Row]:
-    """The runner's own processor time in a session of one minute, with a program and with pi's stream."""
+    """The runner's own processor time in a session of one minute, with each agent."""
     return [_share(scratch, agent) for agent in BUSY]
 
 
@@ -91,10 +95,14 @@ def _look(scratch: Scratch, agent: str, sessions: tuple[int, ...], seconds: int 
     scratch.new_task("task", "implement")
     held, limit = " ".join(map(str, sessions)), ("--max-iterations", str(sessions[-1]))
     argv = scratch.marathon("task", *limit, held=held, seconds=seconds)
-    if agent != "command":
-        argv = [*MARATHON, "--task", "task", "--mode", "stream", "--adopt", *limit]
+    name = agent.partition(" ")[0]
+    program = _standin(scratch, name)
+    if name != "command":
+        after = ("--", name) if name == "acp" else ()
+        argv = [*MARATHON, "--task", "task", "--agent", name, "--mode", "stream", "--adopt", *limit, *after]
     told = json.dumps([str(scratch.held), held, str(seconds)])
-    env = scratch.environment(MARATHON_PI=str(_standin(scratch)), BENCH_PI=told)
+    env = scratch.environment(BENCH_AGENT=told)
+    env["PATH"] = os.pathsep.join((str(program.parent), env["PATH"]))
     window, terminal = os.openpty()
     watched = agent == "pi on a terminal"
     out = terminal if watched else subprocess.DEVNULL
@@ -120,9 +128,12 @@ def _watch(window: int) -> None:
     os.close(window)
 
 
-def _standin(scratch: Scratch) -> Path:
-    program = scratch.project / "pi"
-    program.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, "-IS", str(AGENTS / "pi_standin.py")])} "$@"\n')
+def _standin(scratch: Scratch, name: str) -> Path:
+    """A program of that name."""
+    program = scratch.project / "bin" / name
+    program.parent.mkdir(exist_ok=True)
+    argv = [sys.executable, "-IS", str(AGENTS / "standin.py"), name]
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(argv)} "$@"\n')
     program.chmod(0o755)
     return program
 

@@ -154,8 +154,7 @@ def test_every_session_has_our_tools(real: ModelWorld) -> None:
     servers: list[int] = []
 
     def second(request: Request) -> Sequence[Turn]:
-        serving = [each for each in processes(real) if "MARATHON_SERVES" in each.environ()]
-        servers.append(sum(each.cmdline()[-1:] == ["mcp"] for each in serving))
+        servers.append(sum(tree.command_of(each).endswith(" -m marathon mcp") for each in processes(real)))
         return [question, Work(real.task).end(request, state="running"), Turn("I wait for the answer.")]
 
     real.plays(by_phase({"research": [research(real, status, state="running"), second]}))
