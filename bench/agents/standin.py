@@ -30,9 +30,32 @@ def text_part(text: str) -> Record:
     return {"type": "text", "text": text}
 
 
-class Pi:
-    def asks(self, request: Record) -> bool:
-        return bool(request["type"] == "prompt")
+class Program:
+    """How a program tells its work. `prompt` is the field of a request, and its value, that begins a session."""
+
+    prompt: tuple[str, str]
+
+    def answers(self, request: Record) -> Iterable[Record]:
+        return ()
+
+    def begins(self, request: Record) -> Iterable[Record]:
+        return ()
+
+    def writes(self) -> Iterable[Record]:
+        return ()
+
+    def piece(self, text: str) -> Record:
+        raise NotImplementedError
+
+    def calls(self, said: str) -> Iterable[Record]:
+        raise NotImplementedError
+
+    def ends(self, request: Record) -> Iterable[Record]:
+        raise NotImplementedError
+
+
+class Pi(Program):
+    prompt = "type", "prompt"
 
     def answers(self, request: Record) -> Iterable[Record]:
         yield {"type": "response", "id": request["id"], "command": request["type"], "success": True}
@@ -69,12 +92,8 @@ class Pi:
         return {"role": "assistant", "content": [*content], **about, "stopReason": stop, "timestamp": 1794798615835}
 
 
-class Claude:
-    def asks(self, request: Record) -> bool:
-        return bool(request["type"] == "user")
-
-    def answers(self, request: Record) -> Iterable[Record]:
-        return ()
+class Claude(Program):
+    prompt = "type", "user"
 
     def begins(self, request: Record) -> Iterable[Record]:
         yield {"type": "system", "subtype": "init", "session_id": "session", "tools": [], "model": "scripted"}
@@ -110,9 +129,8 @@ class Claude:
         return {"type": "stream_event", "event": {"type": kind, **fields}, "parent_tool_use_id": None}
 
 
-class Codex:
-    def asks(self, request: Record) -> bool:
-        return bool(request["method"] == "turn/start")
+class Codex(Program):
+    prompt = "method", "turn/start"
 
     def answers(self, request: Record) -> Iterable[Record]:
         if "id" in request:
@@ -123,9 +141,6 @@ class Codex:
 
     def begins(self, request: Record) -> Iterable[Record]:
         yield {"method": "turn/started", "params": {"turn": {"id": "turn"}}}
-
-    def writes(self) -> Iterable[Record]:
-        yield {"method": "item/started", "params": {"item": {"type": "agentMessage", "id": "message"}}}
 
     def piece(self, text: str) -> Record:
         return {"method": "item/agentMessage/delta", "params": {"itemId": "message", "delta": text}}
@@ -148,20 +163,13 @@ class Codex:
         yield {"method": "turn/completed", "params": {"turn": {"id": "turn", "status": "completed"}}}
 
 
-class Acp:
-    def asks(self, request: Record) -> bool:
-        return bool(request["method"] == "session/prompt")
+class Acp(Program):
+    prompt = "method", "session/prompt"
 
     def answers(self, request: Record) -> Iterable[Record]:
         known = {"initialize": {"protocolVersion": 1}, "session/new": {"sessionId": "session"}}
         if request["method"] in known:
             yield {"jsonrpc": "2.0", "id": request["id"], "result": known[request["method"]]}
-
-    def begins(self, request: Record) -> Iterable[Record]:
-        return ()
-
-    def writes(self) -> Iterable[Record]:
-        return ()
 
     def piece(self, text: str) -> Record:
         return self.update("agent_message_chunk", content=text_part(text))
@@ -182,7 +190,7 @@ class Acp:
         return {"jsonrpc": "2.0", "method": "session/update", "params": params}
 
 
-PROGRAMS: dict[str, Pi | Claude | Codex | Acp] = {"pi": Pi(), "claude": Claude(), "codex": Codex(), "acp": Acp()}
+PROGRAMS = {"pi": Pi(), "claude": Claude(), "codex": Codex(), "acp": Acp()}
 
 
 def tell(records: Iterable[Record]) -> None:
@@ -190,7 +198,7 @@ def tell(records: Iterable[Record]) -> None:
         print(json.dumps(record, separators=(",", ":")), flush=True)
 
 
-def session(program: Pi | Claude | Codex | Acp, request: Record, number: int) -> None:
+def session(program: Program, request: Record, number: int) -> None:
     place, sessions, seconds = json.loads(os.environ["BENCH_AGENT"])
     folder, held = Path(place), [int(word) for word in sessions.split()]
     task = Path(os.environ["MARATHON_TASK_DIR"])
@@ -212,12 +220,12 @@ def session(program: Pi | Claude | Codex | Acp, request: Record, number: int) ->
     tell(program.ends(request))
 
 
-def serve(program: Pi | Claude | Codex | Acp) -> None:
+def serve(program: Program) -> None:
     number = int(os.environ["MARATHON_ITERATION"])
     for line in sys.stdin:
         request = json.loads(line)
         tell(program.answers(request))
-        if program.asks(request):
+        if request.get(program.prompt[0]) == program.prompt[1]:
             session(program, request, number)
             number += 1  # a program that is kept has the environment of its first session
 
