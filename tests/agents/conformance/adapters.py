@@ -21,6 +21,7 @@ from tests.support.world import World
 
 HERE = Path(__file__).resolve().parent
 REAL_AGENTS = "MARATHON_REAL_AGENTS"  # bin/test-agents sets it
+PATIENCE = 180.0  # seconds for a real program on a busy machine; nothing here waits that long when it works
 
 
 class ModelWorld(World):
@@ -47,6 +48,9 @@ class ModelWorld(World):
         env = super().env(**self.extra, **more)
         bin = self.folder / "bin"
         return {**env, "PATH": f"{bin}:{env['PATH']}"} if bin.is_dir() else env
+
+    def run(self, *args: str, timeout: float = PATIENCE, **env: str) -> subprocess.CompletedProcess[str]:
+        return super().run(*args, timeout=timeout, **env)
 
     mode = ""
 

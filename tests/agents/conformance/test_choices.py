@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.conformance.adapters import ADAPTERS, ModelWorld, available
+from tests.agents.conformance.adapters import ADAPTERS, PATIENCE, ModelWorld, available
 from tests.agents.conformance.test_conformance import research
 from tests.real.model_server import Turn, bash, by_phase, coding_agent
 
@@ -31,10 +31,10 @@ def test_codex_takes_over_when_claude_has_a_long_limit(real: ModelWorld) -> None
         real.extra |= ADAPTERS["codex"].env(real)
         real.server = claude
         both = ("--task", "task", "--agent", "claude,codex")
-        first = real.cli(*both)
+        first = real.cli(*both, timeout=PATIENCE)
         assert first.returncode == 3, first.stdout
         assert real.cli("approve", "task").returncode == 0
-        assert real.cli(*both).returncode == 3
+        assert real.cli(*both, timeout=PATIENCE).returncode == 3
     (takes_over,) = real.records("agent_takes_over")
     assert (takes_over["agent"], takes_over["after"]) == ("codex", "claude")
     assert [each["agent"] for each in real.records("session_started")] == ["claude", "codex", "codex"]

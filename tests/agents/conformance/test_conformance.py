@@ -6,7 +6,7 @@ import json
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import pytest
 from marathon.core.events import Notice
 from marathon.process import tree
 from marathon.store.events import follow
-from tests.agents.conformance.adapters import ADAPTERS, ModelWorld, available
+from tests.agents.conformance.adapters import ADAPTERS, PATIENCE, ModelWorld, available
 from tests.process.driver import until
 from tests.real.model_server import Request, Session, ToolCall, Turn, Work, bash, by_phase, refused
 
@@ -51,6 +51,20 @@ def running(real: ModelWorld, *args: str) -> Iterator[subprocess.Popen[str]]:
     finally:
         runner.kill()
         runner.communicate()
+
+
+def reached(runner: subprocess.Popen[str], condition: Callable[[], Any], what: str) -> None:
+    """Wait for it while the runner lives: a real program takes long to start on a busy machine."""
+    until(lambda: condition() or runner.poll() is not None, what, PATIENCE)
+    assert condition(), f"the runner ended before: {what}"
+
+
+def first_wait(real: ModelWorld) -> dict[str, Any]:
+    """What the runner recorded of the first wait. It is ended there."""
+    journal = real.task / ".marathon/journal.jsonl"
+    with running(real) as runner:
+        reached(runner, lambda: journal.exists() and real.records("wait_started"), "a wait")
+    return real.records("wait_started")[0]
 
 
 def research(real: ModelWorld, *first: Turn, **state: Any) -> Session:
@@ -142,9 +156,7 @@ def test_it_can_wait(real: ModelWorld, way: str) -> None:
             real.more = ()  # our tools need no flag
             session = research(real, tool(real, "marathon_wait", minutes=30, reason="CI"), state="running")
     real.plays(by_phase({"research": [session]}))
-    with running(real):
-        until(lambda: real.task.joinpath(".marathon/journal.jsonl").exists() and real.records("wait_started"), "a wait")
-    wait = real.records("wait_started")[0]
+    wait = first_wait(real)
     assert (wait["kind"], wait["seconds"], wait["reason"]) == ("agent", 1800, "CI")
 
 
@@ -172,12 +184,12 @@ def test_steering_reaches_it_inside_the_session_or_the_next_one(real: ModelWorld
     hold = threading.Event()
     real.plays(by_phase({"research": [research(real, Turn("Let me look.", tools=[bash("true")], hold=hold))]}))
     with running(real) as runner:
-        until(lambda: real.server.requests, "the agent asks the model")
+        reached(runner, lambda: real.server.requests, "the agent asks the model")
         assert real.cli("steer", "task", "mind the cache").returncode == 0
         if real.adapter.steers:
-            until(lambda: "steering: mind the cache" in notices(real), "the message is sent")
+            reached(runner, lambda: "steering: mind the cache" in notices(real), "the message is sent")
         hold.set()
-        assert runner.wait(60) == 3
+        assert runner.wait(PATIENCE) == 3
     (ended,) = real.records("session_ended")
     assert ("mind the cache" in real.texts(), len(ended["steered"])) == (real.adapter.steers, int(real.adapter.steers))
     if not real.adapter.steers:
@@ -211,9 +223,9 @@ def test_a_budget_holds_inside_a_session(real: ModelWorld, budget: str, amount: 
 def test_a_stop_ends_it_with_everything_it_started(real: ModelWorld) -> None:
     real.plays([Turn("Half a", fault="hang_midway")])
     with running(real) as runner:
-        until(lambda: real.server.requests, "the agent asks the model")
+        reached(runner, lambda: real.server.requests, "the agent asks the model")
         assert real.cli("stop", "task", "--now").returncode == 0
-        assert runner.wait(60) == 3
+        assert runner.wait(PATIENCE) == 3
     assert [each["ending"] for each in real.records("session_ended")] == ["stopped"]
     assert not processes(real)
 
@@ -222,7 +234,7 @@ def test_it_dies_with_a_killed_runner_and_the_work_goes_on(real: ModelWorld) -> 
     script = real.server.script
     real.plays([Turn("Half a", fault="hang_midway")])
     with running(real) as runner:
-        until(lambda: real.server.requests, "the agent asks the model")
+        reached(runner, lambda: real.server.requests, "the agent asks the model")
         runner.kill()
         runner.wait(30)
         until(lambda: not processes(real), "the agent dies with its runner")
@@ -249,9 +261,7 @@ def test_a_limit_is_waited_for_until_it_resets(real: ModelWorld) -> None:
     if real.adapter.limited is None:
         pytest.skip("it waits inside the session, and does not tell until when")
     real.plays([real.adapter.limited(reset)])
-    with running(real):
-        until(lambda: real.task.joinpath(".marathon/journal.jsonl").exists() and real.records("wait_started"), "a wait")
-    wait = real.records("wait_started")[0]
+    wait = first_wait(real)
     assert wait["kind"] == "retry"
     assert wait["seconds"] == pytest.approx(reset - time.time(), abs=150)
 
