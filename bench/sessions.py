@@ -22,6 +22,7 @@ import psutil
 
 from bench.row import Row
 from bench.scratch import AGENTS, LIMIT_REACHED, MARATHON, Scratch
+from marathon.process import tree
 
 MINUTE = 60.0
 _STANDIN = "a stand-in that tells 30 pieces of text and a tool call of 10 kB"
@@ -162,4 +163,4 @@ def _look_in(runner: subprocess.Popen[bytes], held: Path, session: int) -> Look:
 
 
 def _zombies(runner: psutil.Process) -> set[psutil.Process]:
-    return {each for each in runner.children(recursive=True) if each.status() == psutil.STATUS_ZOMBIE}
+    return {each for each in runner.children(recursive=True) if tree.status(each) == psutil.STATUS_ZOMBIE}
