@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -26,7 +27,8 @@ _BASE = (
 def arguments(writable: Iterable[Path], read_only: Iterable[Path], *, offline: bool) -> list[str]:
     """bubblewrap's command line. A later path wins over an earlier one, and one that is not there is left out."""
     words = [*_BASE, *(("--unshare-net",) if offline else ())]
-    for option, paths in (("--bind-try", writable), ("--ro-bind-try", read_only)):
+    ours = (Path(sys.prefix), Path(__file__).parents[2])  # they may lie in /tmp, and the agent runs our commands
+    for option, paths in (("--ro-bind-try", ours), ("--bind-try", writable), ("--ro-bind-try", read_only)):
         words += [word for path in paths for word in (option, str(path), str(path))]
     return words
 

@@ -46,6 +46,8 @@ def test_pi_goes_on_without_its_terminal_and_is_steered_from_another(real: RealW
         attached.expect(GATE)
         assert pi in pis(real)  # the same pi serves the next session
         attached.send(b"q")
+        attached.expect(b"q ends the marathon that you only watch")
+        attached.send(b"q")
         assert attached.wait() == 3
         until(lambda: not tree.look(pi), "pi has ended")
     finally:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-
-import pytest
-
 from marathon.core.events import ToolEnded
-from marathon.process.sandbox import problem
 from marathon.store.events import follow
 from tests.real.model_server import Turn, bash, by_phase, write
 from tests.real.real_world import RealWorld
+from tests.support.debian import need_bubblewrap
 
 GATE = b"[q]      Quit marathon"
 DONE = '{"state": "paused", "phase": "research", "iteration": 1, "updatedAt": "2026-02-02T14:30:00Z", "note": "n"}'
@@ -41,9 +37,7 @@ def test_a_tool_that_the_phase_may_not_use_is_blocked_with_the_reason(real: Real
 
 
 def test_pi_works_in_the_sandbox_and_its_log_is_written(real: RealWorld) -> None:
-    if why := problem():
-        warnings.warn(f"THE TESTS OF --sandbox ARE SKIPPED: {why}", stacklevel=2)
-        pytest.skip(why)
+    need_bubblewrap()
     inside = real.project / "pi-program"  # this world lies in /tmp, which is another one inside
     inside.write_text(real.program.read_text())
     inside.chmod(0o755)

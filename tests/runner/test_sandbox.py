@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import socket
 import sys
-import warnings
 from pathlib import Path
 
 import pytest
 
-from marathon.process.sandbox import problem
 from tests.agents.conformance.adapters import ADAPTERS, ModelWorld
 from tests.git.test_snapshot import git
 from tests.real.model_server import ToolCall, Turn, Work, by_phase
+from tests.support.debian import need_bubblewrap
 from tests.support.world import World
 
 # Tries to write each place, and says in a file of the project which of them it could.
@@ -47,9 +46,7 @@ NOT_ALLOWED = ("outside", "journal", "inbox", "trusted", "code", "copy", "hooks"
 
 @pytest.fixture(autouse=True)
 def _bubblewrap() -> None:
-    if why := problem():
-        warnings.warn(f"THE TESTS OF --sandbox ARE SKIPPED: {why}", stacklevel=2)
-        pytest.skip(why)
+    need_bubblewrap()
 
 
 @pytest.mark.parametrize("sandbox", ["--sandbox", "--sandbox=offline"])

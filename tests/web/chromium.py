@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
-import warnings
 from pathlib import Path
 from typing import Any
 
-import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 
+from tests.support.debian import do_without, ensure
+
 HERE = Path(__file__).resolve().parent
 AXE = HERE / "node_modules" / "axe-core" / "axe.min.js"
 PICTURES = HERE / "pictures"
+PAGE = "the page in a browser"
 _FLAGS = (
     "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync --hide-scrollbars"
@@ -24,7 +24,7 @@ _FLAGS = (
 
 
 def start(profile: Path) -> webdriver.Chrome:
-    _ensure()
+    ensure(("chromium", "chromedriver"), ("chromium", "chromium-driver"), PAGE)
     options = Options()
     options.binary_location = str(shutil.which("chromium"))
     for flag in (*_FLAGS.split(), f"--user-data-dir={profile}", "--window-size=1280,900"):
@@ -32,25 +32,12 @@ def start(profile: Path) -> webdriver.Chrome:
     return webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
 
 
-def _ensure() -> None:
-    """By apt as root or with sudo. Where that cannot be, these tests say loudly that they did not run."""
-    if shutil.which("chromium") and shutil.which("chromedriver"):
-        return
-    apt = shutil.which("apt-get")
-    as_root = [] if os.geteuid() == 0 else ["sudo", "-n"]
-    if apt:
-        for args in (["update"], ["install", "-y", "--no-install-recommends", "chromium", "chromium-driver"]):
-            subprocess.run([*as_root, apt, "-q", *args], stdin=subprocess.DEVNULL, capture_output=True, timeout=600)
-    if not (shutil.which("chromium") and shutil.which("chromedriver")):
-        _do_without("chromium and chromium-driver are not installed, and apt-get could not install them")
-
-
 def serious_problems(browser: webdriver.Chrome) -> list[str]:
     """What axe calls serious or critical on the page that is open."""
     if not AXE.exists():
         npm = shutil.which("npm")
         if npm is None:
-            _do_without("npm is not installed, so there is no axe")
+            do_without(PAGE, "npm is not installed, so there is no axe")
         subprocess.run(
             [str(npm), "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=HERE, check=True, timeout=300
         )
@@ -68,10 +55,3 @@ def serious_problems(browser: webdriver.Chrome) -> list[str]:
 def picture(browser: webdriver.Chrome, name: str) -> None:
     PICTURES.mkdir(exist_ok=True)
     browser.save_screenshot(str(PICTURES / f"{name}.png"))
-
-
-def _do_without(reason: str) -> None:
-    if os.environ.get("CI"):
-        pytest.fail(f"The tests in a browser did not run: {reason}.")
-    warnings.warn(f"THE TESTS IN A BROWSER ARE SKIPPED: {reason}.", stacklevel=2)
-    pytest.skip(f"no browser: {reason}")
