@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable
 
 from marathon.core.comments import Standing
 from marathon.core.text import one_line
@@ -12,19 +13,19 @@ from marathon.web.view import View, lines_in, quoted
 from marathon.web.views import Session, joined
 
 
-def beside(session: Session, view: View, name: str, plain: bool) -> Beside:
-    """A link to comment on some lines, and the comments that begin in them."""
-    here: dict[int, list[Standing]] = {}
-    for each in view.standings:
-        if line := line_of(each, name):
-            here.setdefault(line, []).append(each)
+def beside(session: Session, view: View, name: str, plain: bool, lines: range) -> Beside:
+    """A link to comment on some lines, and the comments that begin in them, or before them where nothing is drawn."""
+    found = [each for each in view.standings if line_of(each, name) in lines]
+    here = deque(sorted(found, key=lambda each: line_of(each, name)))
     address = f"{session.base}/{view.path}?doc={quoted(name)}{'&as=lines' if plain else ''}&on="
 
     def drawn(first: int, last: int) -> tuple[Html, Html]:
         label = f"Comment on line {first}"
         link = Html(f'<a class="at" href="{address}{first}-{last}#comment" aria-label="{label}">{first}</a>')
-        found = [here.pop(line) for line in range(first, last + 1) if line in here] if here else ()
-        return link, text([_cards(session, view, each) for each in found])
+        below = []
+        while here and line_of(here[0], name) <= last:
+            below.append(here.popleft())
+        return link, text(_cards(session, view, below))
 
     return drawn
 
@@ -34,7 +35,7 @@ def line_of(each: Standing, name: str) -> int:
     return each.lines[0] if each.comment.file == name and each.lines else 0
 
 
-def _cards(session: Session, view: View, found: Sequence[Standing]) -> list[Html]:
+def _cards(session: Session, view: View, found: Iterable[Standing]) -> list[Html]:
     cards = []
     for each in found:
         hidden = h("input", type="hidden", name="id", value=each.comment.id)

@@ -86,8 +86,8 @@ def _document(session: Session, view: View, name: str, asked: dict[str, str]) ->
     part = max(nth for nth, start in enumerate(starts) if start < at) if at else number_in(asked.get("part"))
     part = min(part, len(starts) - 1)
     first, end = starts[part], [*starts[1:], len(lines)][part]
-    draw, margin = numbered if plain else markdown, beside(session, view, name, plain)
-    article = h("article", draw(lines[first:end], first + 1, margin))
+    draw, margin = numbered if plain else markdown, beside(session, view, name, plain, range(first + 1, end + 1))
+    article = h("article", draw(lines[first:end], first + 1, margin), margin(end, end)[1])
     address = f"{session.base}/{view.path}?doc={quoted(name)}&part="
     parts = _links((f"Part {nth + 1}", f"{address}{nth}", nth == part) for nth in range(len(starts)))
     return article if len(starts) == 1 else text([parts, article, parts])

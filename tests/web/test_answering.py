@@ -256,3 +256,17 @@ def test_words_that_are_refused_come_back(web: Web, world: World) -> None:
     refused = client.post(f"{client.task}/comment", doc="research.md", on="", say="x" * 1_000_001, kind="note")
     assert refused.status == 409
     assert "Your words: xxx" in refused.body
+
+
+def test_a_comment_on_a_line_that_is_not_drawn_is_shown(web: Web, world: World) -> None:
+    """A rule, the address of a link, what stands before the text."""
+    text = "---\ntitle: x\n---\n\n[a]: http://x.y\n\n***\n\n- one\n\n  ***\n\n- two\n\n***\n"
+    world.script(research(write={"research.md": text}))
+    world.run()
+    client = web().client()
+    client.open_task()
+    for line in (15, 7, 11, 5, 1, 5):
+        client.post(f"{client.task}/comment", doc="research.md", on=f"{line}", say=f"about {line}", kind="note")
+    for way in ("", "&as=lines"):
+        page = client.look(f"?doc=research.md{way}")
+        assert re.findall(r'class="said">about (\d+)<', page) == ["1", "5", "5", "7", "11", "15"], way
