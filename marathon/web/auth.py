@@ -41,8 +41,11 @@ class Door:
     base: str = field(default_factory=lambda: f"/{secrets.token_urlsafe(12)}")
     _token: str = ""
     _wrong: int = 0
-    _sessions: dict[str, Session] = field(default_factory=dict)
+    _cookies: list[str] = field(default_factory=list)
     _alone: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self._session = Session(self.base, secrets.token_urlsafe(32), bool(self.passphrase))
 
     def new_token(self) -> str:
         """A word that lets one browser in, once. The one before it counts no more."""
@@ -60,11 +63,12 @@ class Door:
             if not right:
                 return None
             cookie = secrets.token_urlsafe(32)
-            self._sessions[cookie] = Session(self.base, secrets.token_urlsafe(32), bool(self.passphrase))
+            self._cookies.append(cookie)
             return cookie
 
     def session(self, cookie: str) -> Session | None:
-        return next((session for known, session in self._sessions.items() if _same(known, cookie)), None)
+        """The same one for every browser, so that signing in again takes no form out of an open window."""
+        return self._session if any(_same(known, cookie) for known in self._cookies) else None
 
     def knows_passphrase(self, said: str) -> bool:
         if not self.passphrase or _same(self.passphrase, said):
@@ -128,7 +132,7 @@ class Guarded:
         if session is None or not path.startswith(f"{door.base}/"):
             return HTMLResponse(sign_in("This browser is not signed in here."), 403)
         if request.method == "POST" and not _same(session.csrf, form.get("csrf", "")):
-            return _refused(403, "This form is not of this session. Reload the page and try again.")
+            return _refused(403, "This form is not of this page. Reload it and try again.")
         request.scope.update(form=form, session=session, root_path=door.base)
         return None
 

@@ -31,7 +31,7 @@ _KEYS = {
 
 @dataclass(frozen=True)
 class Session:
-    """A browser that was let in."""
+    """What every browser that was let in gets."""
 
     base: str  # the path below which everything lies
     csrf: str

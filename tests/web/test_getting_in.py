@@ -37,6 +37,18 @@ def test_an_address_works_once_and_leaves_a_cookie_that_no_script_and_no_other_p
     assert site.terminal.wait() == 0
 
 
+def test_who_signs_in_again_can_still_send_what_an_open_window_holds(web: Web, world: World) -> None:
+    world.script(research())
+    world.run()
+    site = web()
+    client = site.client()
+    client.open_task()
+    client.get(site.another_address())  # another window of the same browser
+    sent = client.post(f"{client.task}/comment", doc="research.md", on="", say="typed before", kind="note")
+    assert sent.status == 303
+    assert "typed before" in world.read("human.md")
+
+
 def test_wrong_words_use_the_word_up(web: Web) -> None:
     site = web()
     for _ in range(20):
