@@ -105,6 +105,7 @@ def _is_empty(block: Block) -> bool:
     return block.kind == "heading" or (block.kind == "placeholder" and block.text.startswith("<!--"))
 
 
+@functools.lru_cache(maxsize=4)  # the page asks several times a second
 def boxes(text: str) -> tuple[int, int]:
     """How many check boxes are ticked, and how many there are. Quotations and fenced code do not count."""
     marks = [box[1] for _, line in outline(text) if (box := _BOX_LINE.match(line))]
