@@ -77,7 +77,7 @@ def report(shown: Path, output: Path | None, markdown: bool) -> None:
         click.echo(text, nl=False)
         return
     with disk_errors("write", output):
-        output.write_text(text)
+        output.write_text(text, encoding="utf-8")
     click.echo(f"Written: {output}")
 
 
