@@ -94,7 +94,8 @@ class Site:
 
     def _listed(self) -> Sequence[Row]:
         rows = self._rows()
-        self._places |= {name_of(row.folder): Place(row.folder, row.project) for row in rows}
+        new = {name_of(row.folder): Place(row.folder, row.project) for row in rows}
+        self._places = {**self._places, **new}  # a new one, because another thread may go through the old one
         return rows
 
     def _fingerprints(self) -> str:
@@ -203,11 +204,12 @@ class Site:
         first, last = lines_in(form.get("on", ""))
         name = chosen_document(view, form.get("doc", ""))
         kind: Kind = "must" if form.get("kind") == "must" else "note"
-        document = document_text(view.known, name)
+        shown = _session(request).shown.get(form.get("version", ""))  # the file may be another one by now
+        document = document_text(view.known, name) if shown is None else shown
         words = form.get("say", "").replace("\r\n", "\n")
         made = add_comment(view.known.task, words, kind=kind, file=name, first=first, last=last, document=document)
-        shown = f"&at={made.first}" if made.first else ""
-        return _back(request, f"?doc={quoted(name)}&as={quoted(form.get('as', ''))}{shown}#{made.id}")
+        at = f"&at={made.first}" if made.first else ""
+        return _back(request, f"?doc={quoted(name)}&as={quoted(form.get('as', ''))}{at}#{made.id}")
 
     def _withdraw(self, request: Request) -> Response:
         withdraw(self._view(request).known.task, _form(request).get("id", ""))

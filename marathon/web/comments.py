@@ -60,12 +60,13 @@ def card(each: Standing, back: Html | None = None) -> Html:
     )
 
 
-def comment_form(session: Session, view: View, name: str, asked: dict[str, str]) -> Html:
+def comment_form(session: Session, view: View, name: str, version: str, asked: dict[str, str]) -> Html:
     first, last = lines_in(asked.get("on", ""))
     lines = f"{first}-{last}" if first else ""
     form = session.form(
         f"{view.path}/comment",
         h("input", type="hidden", name="doc", value=name),
+        h("input", type="hidden", name="version", value=version),
         h("input", type="hidden", name="as", value=asked.get("as", "")),
         h("label", "Lines (empty: the whole document)", for_="on"),
         h("input", id="on", name="on", value=lines, pattern="[0-9]{1,7}(-[0-9]{1,7})?", placeholder="12-14"),

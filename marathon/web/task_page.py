@@ -20,13 +20,14 @@ def task_page(session: Session, view: View, asked: dict[str, str], before: str, 
     """`asked`: doc, as (lines), part, at (a line), on (the lines to comment on), and words that were not taken."""
     name, words = chosen_document(view, asked.get("doc", "")), asked.get("words", "")
     log, offset = now(view)
+    document = document_text(view.known, name)
     unused = h("pre", "Your words: ", words, class_="message") if words and not view.gate else None
     wrong = [h("p", problem, class_="problem", role="alert"), unused] if problem else None
-    paper = [_tabs(session, view, name, asked), _document(session, view, name, asked)]
+    paper = [_tabs(session, view, name, asked), _document(session, view, name, document, asked)]
     beside_it = [
         gate_form(session, view, view.gate, words) if view.gate else _no_gate(view),
         None if view.gate else log,
-        None if view.over else comment_form(session, view, name, asked),
+        None if view.over else comment_form(session, view, name, session.remember(document), asked),
         comments(session, view, name),
         _steer_form(session, view),
         log if view.gate else None,
@@ -78,9 +79,9 @@ def _links(found: Iterable[tuple[str, str, bool]]) -> Html:
     return h("div", links, class_="tabs")
 
 
-def _document(session: Session, view: View, name: str, asked: dict[str, str]) -> Html:
+def _document(session: Session, view: View, name: str, document: str, asked: dict[str, str]) -> Html:
     """The part of it that was asked for, or that holds a line."""
-    lines = lines_of(document_text(view.known, name))
+    lines = lines_of(document)
     starts, plain = parts_of(lines), asked.get("as") == "lines"
     at = lines_in(asked.get("on", ""))[0] or number_in(asked.get("at"))
     part = max(nth for nth, start in enumerate(starts) if start < at) if at else number_in(asked.get("part"))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from marathon.core.lanes.model import LaneState
@@ -19,6 +20,7 @@ _ICON = (
     "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 9 9'><path d='M1 1h3v7H1zM5 1h3v7H5z' "
     "fill='%23b8860b'/></svg>"
 )
+_MOST_SHOWN = 16  # each has at most LONGEST_DOCUMENT bytes
 _KEYS = {
     "j k": "next and previous block or task",
     "c": "comment on this block, or on the selected lines",
@@ -36,6 +38,16 @@ class Session:
     base: str  # the path below which everything lies
     csrf: str
     passphrase: bool = False  # whether a verdict needs it
+    shown: dict[str, str] = field(default_factory=dict)  # documents as they were sent to a browser, the last ones
+
+    def remember(self, document: str) -> str:
+        """Keep a document, so that a comment quotes what its human saw, and return the name of this version."""
+        name = hashlib.sha256(document.encode("utf-8", "replace")).hexdigest()[:16]
+        self.shown.pop(name, None)
+        self.shown[name] = document
+        for oldest in list(self.shown)[:-_MOST_SHOWN]:
+            self.shown.pop(oldest, None)
+        return name
 
     def form(self, to: str, *parts: Part, **attributes: str) -> Html:
         secret = h("input", type="hidden", name="csrf", value=self.csrf)

@@ -97,7 +97,7 @@ def test_comments_and_steering_reach_the_next_session_once(web: Web, world: Worl
     page = client.look()
     assert "1 of 3 answered" in page
     assert re.search(r'id="c1".*?plan.md line 7.*?answered.*?Answer: done', page, re.S)
-    written = world.cli("report", "task", "-o", "report.html")
+    written = world.cli("report", "task", "-o", "report.html", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
     assert written.returncode == 0, written.stderr
     report = (world.project / "report.html").read_text()
     for said in ("too big", "Answer: done", "plan, round 2, against plan, round 1", "Cost and time of each session"):
@@ -270,3 +270,21 @@ def test_a_comment_on_a_line_that_is_not_drawn_is_shown(web: Web, world: World) 
     for way in ("", "&as=lines"):
         page = client.look(f"?doc=research.md{way}")
         assert re.findall(r'class="said">about (\d+)<', page) == ["1", "5", "5", "7", "11", "15"], way
+
+
+def test_a_comment_quotes_the_lines_that_its_human_saw(web: Web, world: World) -> None:
+    """A session may write the document anew while the human types."""
+    world.script(research(write={"research.md": "one\n\ntwo\n\nthree\n"}))
+    world.run()
+    client = web().client()
+    page = client.open_task()
+    version = re.search(r'name="version" value="(\w+)"', page)
+    assert version
+    (world.task / "research.md").write_text("new\n\nzero\n\none\n\ntwo\n")
+    seen = {"doc": "research.md", "version": version[1], "kind": "note"}
+    for line, said in ("3", "why two?"), ("5", "why three?"):
+        client.post(f"{client.task}/comment", on=line, say=said, **seen)
+    assert "> two\n\nwhy two?" in world.read("human.md")
+    page = client.look()
+    assert re.search(r'data-line="7-7".*?id="c1".*?research.md line 7', page, re.S)
+    assert "text gone: research.md line 5" in page
