@@ -10,6 +10,7 @@ from pathlib import Path
 from marathon.core.comments import Comment, Kind, lines_of
 from marathon.core.sections import outline
 from marathon.core.text import clean, one_line
+from marathon.errors import MarathonError
 from marathon.process.signals import Signals
 from marathon.store.files import read_regular, write_atomic
 from marathon.surfaces.base import Commenting
@@ -43,7 +44,11 @@ def ask_comment(commenting: Commenting, draft: Path, signals: Signals) -> Commen
         text = _from_editor(draft.with_name("comment.md"))
     if text is None or not text.strip(" \n!"):
         return None
-    return commenting.add(*kind_of(text), *place)
+    try:
+        return commenting.add(*kind_of(text), *place)
+    except MarathonError as error:  # such as a full disk, so the only copy left is the one on the screen
+        print(f"{error}\nWhat you typed:\n{text}", flush=True)
+        return None
 
 
 def place_lines(document: str, columns: int) -> list[str]:

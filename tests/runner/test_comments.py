@@ -37,6 +37,28 @@ def comment(terminal: Pty, lines: bytes, text: bytes) -> None:
     terminal.expect(HINT)
 
 
+def test_words_that_cannot_be_written_are_shown_and_the_gate_stays(
+    world: World, on_terminal: Callable[..., Pty]
+) -> None:
+    world.script(found())
+    terminal = on_terminal(EDITOR=f"{world.project.parent}/editor")
+    editor = world.project.parent / "editor"
+    editor.write_text("#!/bin/sh\necho 'words of an editor' > \"$1\"\n")
+    editor.chmod(0o755)
+    terminal.expect(KEYS_SHOWN)
+    (world.task / "human.md").mkdir()
+    terminal.send(b"c")
+    terminal.expect(b"Which lines?")
+    terminal.expect(NEW_LINE)
+    terminal.send(b"\r")
+    terminal.expect(b"Comment (")
+    terminal.expect(NEW_LINE)
+    terminal.send(b"\r")
+    terminal.expect(b"What you typed:")
+    terminal.expect(b"words of an editor")
+    terminal.expect(HINT)
+
+
 def test_comments_are_sent_back_and_the_next_gate_shows_each_with_its_answer(
     world: World, on_terminal: Callable[..., Pty]
 ) -> None:
