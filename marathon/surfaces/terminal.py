@@ -73,7 +73,7 @@ class TerminalSurface:
         head = clean("\n".join(describe(view)))
 
         def whole() -> str:
-            return f"{_linked(paint_head(_fitted(head)), view)}\n\n{_menu(options)}"
+            return f"{_linked(paint_head(_fitted(head)), view)}\n{_menu(options)}"
 
         def hint() -> str:
             return paint(_fitted(f"{', '.join(map(_key_name, options))} · ? shows the options"), HINT)
@@ -259,7 +259,7 @@ def _menu(options: Options) -> str:
     columns = shutil.get_terminal_size().columns
     looks = [f"[{each.key}] {clean(each.label)}" for each in options.values() if isinstance(each, Sight)]
     does = [f"[{each.key}] {clean(each.label)}" for each in options.values() if isinstance(each, Key)]
-    lines = [_fitted(RULE), "Options:"]
+    lines = [_fitted(RULE)]
     for option in options.values():
         if isinstance(option, Offer):
             style = YES if option.key == "enter" else ASKS_TWICE if option.heavy else ""
