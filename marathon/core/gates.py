@@ -190,7 +190,8 @@ def _of_key(key: str, gate: Gate, where: Where, policy: Policy) -> Iterable[Offe
         case "keep":
             yield Offer("r", "Keep the workflow that this task has", "redo", gate.phase)
         case "answer":
-            yield Offer("enter", "Answer the question", "answer", words="optional", ask="Your answer:")
+            ask = "Your answer: (empty: the agent decides)"
+            yield Offer("enter", "Answer the question", "answer", words="optional", ask=ask)
 
 
 def _continue(gate: Gate, where: Where) -> str:

@@ -41,7 +41,8 @@ def task_page(session: Session, view: View, asked: dict[str, str], before: str, 
 
 def _state_line(view: View) -> Html:
     status = view.status
-    said = f"waits for {status.waits_for}" if status.waits_for else status.condition
+    waits = status.waits_for.partition(": ")[0] if view.gate else status.waits_for  # the gate itself says more
+    said = f"waits for {waits}" if waits else status.condition
     worked = joined(
         h("strong", one_line(said, 300), class_="waits" if view.gate else None),
         status.breadcrumb if status.run else "",
