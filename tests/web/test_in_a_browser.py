@@ -179,6 +179,14 @@ def test_the_page_follows_a_session_without_a_reload(page: Page, scene: Site) ->
         until(lambda: world.holding(4), "the session")
         page.wait("Session 4 (implement) for")
         page.wait("Reading limits.py")
+        (log,) = world.task.glob(".marathon/runs/001/events/004.jsonl")
+        said = next(line for line in log.read_text().splitlines() if "Reading limits.py" in line)
+        with log.open("a") as more:
+            more.write(said.replace("Reading", "Writing") + "\n")
+        page.wait("Writing limits.py")
+        page.script("document.getElementById('doing').textContent = ''; listen()")  # as after a look at another tab
+        page.wait("Session 4 (implement) for")
+        assert page.find("#log").text.count("Writing limits.py") == 1
         world.release(4)
         page.wait("Session 5 (implement) for")
         assert page.script("return window.same") is True

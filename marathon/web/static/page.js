@@ -10,6 +10,7 @@ const lost = "The page is not connected. Does pi-marathon web still run?";
 let source = null;
 let current = null;
 let stale = false;
+let began = ""; // the log as the server drew it, from whose end every stream begins
 
 function busy() {
   const field = document.activeElement;
@@ -40,7 +41,10 @@ function keepDrafts() {
     });
   }
   const log = document.getElementById("log");
-  if (log) log.scrollTop = log.scrollHeight;
+  if (log) {
+    began = log.textContent;
+    log.scrollTop = log.scrollHeight;
+  }
   const form = document.getElementById("comment");
   if (!form) return;
   place(form);
@@ -97,7 +101,11 @@ function listen() {
     log.textContent = (log.textContent + JSON.parse(event.data)).slice(-20000);
     if (atEnd) log.scrollTop = log.scrollHeight;
   });
-  source.onopen = () => { if (news().textContent === lost) news().textContent = ""; };
+  source.onopen = () => {
+    if (news().textContent === lost) news().textContent = "";
+    const log = document.getElementById("log");
+    if (log) log.textContent = began;
+  };
   source.onerror = () => { news().textContent = lost; };
 }
 
