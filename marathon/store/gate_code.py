@@ -15,6 +15,11 @@ _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # none that look alike
 _LENGTH = 6
 
 
+def secret_word(length: int) -> str:
+    """A secret that a human can read and type."""
+    return "".join(secrets.choice(_LETTERS) for _ in range(length))
+
+
 class GateCodes:
     """A folder with a file for each open gate, named after its token."""
 
@@ -27,7 +32,7 @@ class GateCodes:
         known = (read_regular(path, 100) or b"").decode("ascii", "replace").strip()
         if known:
             return known
-        made = "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
+        made = secret_word(_LENGTH)
         make_private_directory(self._folder)
         write_atomic(path, f"{made}\n".encode())
         return made

@@ -16,9 +16,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from marathon.store.gate_code import secret_word
 from marathon.web.views import Session, refused, sign_in
 
-_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # none that look alike
 _MOST_WRONG = 20
 _LARGEST_FORM = 4_000_000
 _HEADERS = {
@@ -50,7 +50,7 @@ class Door:
     def new_token(self) -> str:
         """A word that lets one browser in, once. The one before it counts no more."""
         with self._alone:
-            self._token, self._wrong = "".join(secrets.choice(_LETTERS) for _ in range(12)), 0
+            self._token, self._wrong = secret_word(12), 0
             return self._token
 
     def enter(self, token: str) -> str | None:
