@@ -5,13 +5,13 @@ from __future__ import annotations
 import shutil
 import signal
 import termios
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from textwrap import fill
 from typing import NamedTuple
 
-from marathon.core.comments import Comment
+from marathon.core.comments import Comment, see
 from marathon.core.gates import Offer
 from marathon.core.records import Answer
 from marathon.core.text import clean, one_line
@@ -176,7 +176,7 @@ class TerminalSurface:
             shown = paint(_fitted(PENDING.format(ids=ids, phase=view.gate.phase)), ASKS_TWICE)
             key = self._pressed(shown, lambda: f"{again()}\n{shown}", options, elsewhere, confirms="r")
             if key == "r":
-                return Answer(choice="redo", phase=view.gate.phase, text=_see(pending))
+                return Answer(choice="redo", phase=view.gate.phase, text=see(pending))
             if key != "a":
                 return key if isinstance(key, Answer) else None
         if once_more := QUIT_ELSEWHERE if view.visited and option.choice == "quit" else _once_more(option, looked):
@@ -186,7 +186,7 @@ class TerminalSurface:
                 return key if isinstance(key, Answer) else None
         if option.words == "none":
             return Answer(choice=option.choice, phase=option.phase)
-        return self._with_text(option, instead=_see(_pending(view)) if option.choice == "redo" else "")
+        return self._with_text(option, instead=see(_pending(view)) if option.choice == "redo" else "")
 
     def _done(self, key: str, view: GateView, elsewhere: Elsewhere) -> Answer | None:
         """What a key of the terminal's own does."""
@@ -275,10 +275,6 @@ def _pending(view: GateView) -> list[Comment]:
     """Comments that were not sent, where the human decides whether they are a no or go along."""
     sends_back = any(offer.choice == "redo" and offer.phase == view.gate.phase for offer in view.offers)
     return view.commenting.not_sent() if view.commenting and sends_back and view.gate.onward == "next" else []
-
-
-def _see(comments: Sequence[Comment]) -> str:
-    return f"See {', '.join(each.id for each in comments)}." if comments else ""
 
 
 def _linked(head: str, view: GateView) -> str:

@@ -17,11 +17,11 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from marathon.core.comments import Kind
+from marathon.core.comments import Kind, see
 from marathon.core.lanes.names import Run
 from marathon.core.records import Answer, Gate
 from marathon.errors import MarathonError, WrongUsage
-from marathon.runner.review import document_text
+from marathon.runner.review import document_text, not_sent
 from marathon.runner.sights import last_log
 from marathon.runner.status_query import read_task
 from marathon.runner.verdicts import open_gate, send, taken
@@ -33,7 +33,7 @@ from marathon.store.places import index_folder
 from marathon.store.task import LONGEST_TEXT
 from marathon.web import history
 from marathon.web.auth import Door, Guarded
-from marathon.web.gate_form import SENT, words_for_comments
+from marathon.web.gate_form import SENT
 from marathon.web.live import stream
 from marathon.web.log import Watch
 from marathon.web.task_page import task_page
@@ -179,7 +179,7 @@ class Site:
             if heavy and "sure" not in form:
                 raise WrongUsage("This is hard to take back, so it needs the tick at 'I am sure'. Nothing was changed.")
             if not words and picked == "redo":
-                words = words_for_comments(known)
+                words = see(not_sent(known))
             answer = Answer(choice=picked, phase=phase or None, text=words, by="page")
             self._await(place, gate, replace(answer, message=send(known, gate, answer)))
         except WrongUsage as refusal:

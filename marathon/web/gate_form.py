@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from marathon.core.comments import Comment
 from marathon.core.gates import POLICIES, Offer
 from marathon.core.records import Choice, Gate
 from marathon.core.text import counted, one_line
 from marathon.runner.review import not_sent, summary_line
-from marathon.runner.status_query import Known
 from marathon.show.status import check_line
 from marathon.surfaces.gate_text import rating_lines
 from marathon.web.html import Html, Part, h
@@ -26,7 +22,8 @@ def gate_form(session: Session, view: View, gate: Gate, words: str) -> Html:
     waits = one_line(view.status.waits_for, 200)
     waits = "your answer is needed" if waits.startswith("you: ") else waits  # the message says why
     rating, new = view.known.life.rating, not_sent(view.known)
-    told = f"With any answer the agent gets {counted(len(new), 'comment')} of yours: {_ids(new)}."
+    ids = ", ".join(f"{each.id} ({each.kind})" for each in new)
+    told = f"With any answer the agent gets {counted(len(new), 'comment')} of yours: {ids}."
     return h(
         "section",
         h("h2", "The agent asks" if question else waits[:1].upper() + waits[1:]),
@@ -42,16 +39,6 @@ def gate_form(session: Session, view: View, gate: Gate, words: str) -> Html:
         id="verdict",
         class_="gate",
     )
-
-
-def words_for_comments(known: Known) -> str:
-    """What a phase is sent back with, where the comments say it all."""
-    new = not_sent(known)
-    return f"See {_ids(new)}." if new else ""
-
-
-def _ids(found: Sequence[Comment]) -> str:
-    return ", ".join(f"{each.id} ({each.kind})" for each in found)
 
 
 def _verdicts(session: Session, view: View, gate: Gate, words: str, wants_answers: bool) -> Part:
