@@ -203,8 +203,3 @@ def see(comments: Iterable[Comment]) -> str:
     """The words with which a phase is sent back, where the comments say it all. Empty if there are none."""
     ids = ", ".join(each.id for each in comments)
     return f"See {ids}." if ids else ""
-
-
-def standing(comments: Iterable[Comment], document: str, answers: Mapping[str, Reply]) -> list[Standing]:
-    """Each comment on a document with its lines now and its answer. None is dropped."""
-    return [Standing(each, anchor(each, document), answers.get(each.id)) for each in comments]

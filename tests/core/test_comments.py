@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from marathon.core.comments import (
     LONGEST_ANSWER,
     Comment,
+    Standing,
     anchor,
     answers_in,
     block,
@@ -19,7 +20,6 @@ from marathon.core.comments import (
     lines_of,
     next_id,
     quote_of,
-    standing,
     withdrawal,
 )
 from marathon.core.text import clean
@@ -55,7 +55,9 @@ def test_no_text_breaks_the_reading(human_md: str) -> None:
     found = comments_in(human_md)
     assert len({each.id for each in found}) == len(found)
     assert next_id(human_md) not in {each.id for each in found}
-    standing(found, human_md, answers_in(human_md, {"c1": human_md}))
+    answers_in(human_md, {"c1": human_md})
+    for each in found:
+        anchor(each, human_md)
 
 
 @thorough
@@ -101,13 +103,13 @@ def test_a_long_range_keeps_its_length() -> None:
 
 
 def test_without_lines_a_comment_is_never_gone() -> None:
-    assert [each.gone for each in standing([Comment("c1", "x", file="plan.md")], "", {})] == [False]
+    assert anchor(Comment("c1", "x", file="plan.md"), "") == (0, 0)
 
 
 def test_a_withdrawn_comment_stays_and_is_not_open() -> None:
     text = block(Comment("c1", "x", "must")) + "\n" + withdrawal("c1", "2026-01-02T03:04:05Z")
     assert [(each.id, each.withdrawn) for each in comments_in(text)] == [("c1", True)]
-    assert not standing(comments_in(text), "", {})[0].open
+    assert not Standing(comments_in(text)[0], None).open
 
 
 @pytest.mark.parametrize(
@@ -146,5 +148,5 @@ def test_500_comments_on_a_large_plan_are_found_quickly() -> None:
     made = [on(text, number * 70, number * 70 + number % 15) for number in range(1, 501)]
     moved = f"{text[:500_000]}\nnew\n{text[500_000:]}"
     began = time.monotonic()
-    assert not any(each.gone for each in standing(made, moved, {}))
+    assert all(anchor(each, moved) for each in made)
     assert time.monotonic() - began < 5, "the bench holds the bar; here only that it is not quadratic"
