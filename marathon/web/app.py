@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -187,9 +188,12 @@ class Site:
         return _back(request)
 
     def _await(self, place: Place, gate: Gate, answer: Answer) -> None:
-        """A runner at its gate takes the answer at once, unless its own terminal was first."""
-        deadline = time.monotonic() + _PATIENCE
-        while holder_of(place.folder / ".marathon" / "lock") and time.monotonic() < deadline:
+        """A runner at its gate takes the answer at once, unless its own terminal was first.
+
+        A runner that started this page (w) takes it when the page has ended, and nothing else before.
+        """
+        deadline, lock = time.monotonic() + _PATIENCE, place.folder / ".marathon" / "lock"
+        while (holder := holder_of(lock)) and holder.pid != os.getppid() and time.monotonic() < deadline:
             done = taken(read_task(*place), gate)
             if isinstance(done, Answer) and done.message != answer.message:
                 raise WrongUsage("This gate was answered at its terminal a moment before. Your answer was not used.")

@@ -288,3 +288,20 @@ def test_a_comment_quotes_the_lines_that_its_human_saw(web: Web, world: World) -
     page = client.look()
     assert re.search(r'data-line="7-7".*?id="c1".*?research.md line 7', page, re.S)
     assert "text gone: research.md line 5" in page
+
+
+def test_the_page_that_w_opened_stays_until_the_browser_was_told(world: World, on_terminal: Callable[..., Pty]) -> None:
+    world.script(research(), plan())
+    terminal = on_terminal()
+    terminal.expect(b"Quit marathon")
+    terminal.send(b"w")
+    found = re.search(rb"127\.0\.0\.1:(\d+)(/in\?token=\w+)", terminal.expect(b"Ctrl+C: stop"))
+    assert found
+    client = Client(int(found[1]))
+    client.base = client.get(found[2].decode()).headers["location"].rstrip("/")
+    client.open_task()
+    sent = client.post(f"{client.task}/verdict", gate=client.gate(), answer="continue")
+    assert sent.status == 303
+    assert "Nothing to answer" in client.get(sent.headers["location"]).body
+    terminal.expect(b"Answered from the page.")
+    terminal.expect(b"Phase: plan")
