@@ -259,7 +259,7 @@ def _menu(options: Options) -> str:
     columns = shutil.get_terminal_size().columns
     looks = [f"[{each.key}] {clean(each.label)}" for each in options.values() if isinstance(each, Sight)]
     does = [f"[{each.key}] {clean(each.label)}" for each in options.values() if isinstance(each, Key)]
-    lines = [_fitted(RULE)]
+    lines = [_fitted(RULE), "Options:"]
     for option in options.values():
         if isinstance(option, Offer):
             style = YES if option.key == "enter" else ASKS_TWICE if option.heavy else ""

@@ -93,7 +93,7 @@ def test_comments_are_sent_back_and_the_next_gate_shows_each_with_its_answer(
     shown = terminal.expect(KEYS_SHOWN).decode()
     assert world.records("gate_answered")[0]["text"] == "See c1, c2."
     assert "round 2 · " in shown
-    assert shown[shown.index("╔") :].count("\n") < 22, "it fits a window of 24 rows"
+    assert shown[shown.index("╔") :].count("\n") < 23, "it fits a window of 24 rows"
     assert " since round 1 · 1 of 2 comments answered" in shown.replace("\r\n", " ")
     assert "Not answered: c2\x1b" in shown
     assert "> c1 (must be answered, research.md line 5): why not postgres?" in world.prompt(2)
