@@ -93,7 +93,7 @@ class Team:
         self._args = args  # for the first agent
         self._mode = mode
         self._chosen = chosen  # by the human, for each phase
-        self._made: dict[tuple[str, tuple[str, ...]], Agent] = {}
+        self._made: dict[tuple[str, tuple[str, ...], Mode | None], Agent] = {}
 
     @property
     def first(self) -> Agent:
@@ -118,15 +118,20 @@ class Team:
         for agent in {self.of(phase, name): None for phase in known.values() for name in self.names} or (self.first,):
             agent.check()
 
+    def leave_terminal(self) -> None:
+        """The human left the terminal, so no session that begins from now on can have it."""
+        self._mode = "stream"
+
     def close(self) -> None:
         for agent in self._made.values():
             agent.close()
 
     def _made_for(self, name: str, args: tuple[str, ...]) -> Agent:
-        if (name, args) not in self._made:
+        known = name, args, self._mode
+        if known not in self._made:
             mine = self._args if name == self.names[0] else ()
-            self._made[name, args] = find_agent(name, (*mine, *args), self._mode)
-        return self._made[name, args]
+            self._made[known] = find_agent(name, (*mine, *args), self._mode)
+        return self._made[known]
 
 
 def _flags(name: str, phase: Phase) -> Sequence[str]:

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import click
 
-from marathon.agents.table import DEFAULT, find_agent
+from marathon.agents.table import DEFAULT, Team
 from marathon.cli.options import CommandLine, run_options
 from marathon.cli.run import conduct, without_terminal
 from marathon.core.courses.measured import BOUNDS, Bench, MeasuredLoop
 from marathon.core.lanes import names, verbs
 from marathon.core.lanes.model import LaneState, Refused
 from marathon.core.text import clean, one_line, utc
-from marathon.errors import WaitsForHuman
+from marathon.errors import WaitsForHuman, WrongUsage
 from marathon.git.lanes import LaneTree, in_place, lane_tree
 from marathon.git.worktree import holds_work
 from marathon.process.terminal import interactive
@@ -42,8 +42,10 @@ def run_loop(target: str, line: CommandLine, **bounds: float | None) -> int:
     line = without_terminal(line) if line.detach else line
     lanes = Lanes(find_project(Path.cwd()))
     run = names.pick(target, lanes.runs(), "run")
-    agent = find_agent(line.agent, line.agent_args, line.mode)
-    agent.check()
+    team = Team(line.agent, line.agent_args, line.mode, {})
+    if len(team.names) > 1:
+        raise WrongUsage("A measured loop has one agent. Name one with --agent.")
+    team.first.check()
     _check(lanes.load(run).state)
     known = task_of(lanes, run)
     if holder := runner_of(lanes, run):
@@ -58,7 +60,7 @@ def run_loop(target: str, line: CommandLine, **bounds: float | None) -> int:
     shown = Path(os.path.relpath(folder))
     options = replace(run_options(line, Task.open(shown), shown), resume=_resume(line, state), home=lanes.project)
     bench = Workbench(lanes, run, tree)
-    code = conduct(line, options, tree.folder, agent, MeasuredLoop(), bench, bench.open)
+    code = conduct(line, options, tree.folder, team, MeasuredLoop(), bench, bench.open)
     if not line.as_json:
         state = lanes.load(run).state
         if state.status != "running":

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import click
 
-from marathon.agents.base import Agent
 from marathon.agents.table import Team
 from marathon.cli.find import enter
 from marathon.cli.options import CommandLine, check_place, phase_settings, run_options, workflow_of
@@ -129,7 +128,7 @@ def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
             marathon.record(replace(place, n=0, at=""))
 
     warn_of_others(folder, task.folder)
-    code = conduct(line, replace(options, home=project), folder, team.first, course, begin=begin, team=team)
+    code = conduct(line, replace(options, home=project), folder, team, course, begin=begin)
     if place.branch and code == COMPLETED and not line.as_json:
         click.echo("\n".join(map(clean, farewell(place, project))))
     return code
@@ -149,15 +148,14 @@ def conduct(
     line: CommandLine,
     options: RunOptions,
     project: Path,
-    agent: Agent,
+    team: Team,
     course: Course,
     workbench: Workbench | None = None,
     begin: Callable[[Marathon], None] = lambda marathon: None,
-    team: Team | None = None,
 ) -> int:
     """Open a marathon, run it to its end, and leave the reports. `begin` comes before the first step."""
     task, asked, home = options.task, not line.as_json, options.home or project
-    hints = (*(STEERED if agent.can_be_steered else KEPT), *(() if options.answers_here else (DETACH,)))
+    hints = (*(STEERED if team.first.can_be_steered else KEPT), *(() if options.answers_here else (DETACH,)))
     out, live = sys.stdout if asked else sys.stderr, on_terminal() and asked
     screen = Screen(out, live=live, notify=line.notify, hints=hints)
     with contextlib.ExitStack() as cleanup:
@@ -180,7 +178,7 @@ def conduct(
         opened = open_marathon(
             options,
             project,
-            agent,
+            team.first,
             surface,
             FileStore(task, utc_now, adopt=line.adopt),
             course,

@@ -32,6 +32,8 @@ def detach(marathon: Marathon) -> None:
     marathon.emit.show = marathon.leave_screen()
     go_on_in_background(take_over, lambda pid: _told(marathon, pid))
     marathon.surface = BackgroundSurface(marathon.signals)
+    if marathon.team:
+        marathon.team.leave_terminal()
     remember_task(background_folder(), marathon.task.folder, marathon.options.home or marathon.project)
 
 

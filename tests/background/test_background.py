@@ -102,9 +102,10 @@ def test_d_leaves_a_running_session_which_outlives_its_window(world: World, type
     assert events(world, 2)[-1]["code"] == 3
 
 
-def test_b_leaves_an_open_gate(world: World, typed: Typed) -> None:
+@pytest.mark.parametrize("mode", ["stream", "tui"])
+def test_b_leaves_an_open_gate(world: World, typed: Typed, mode: str) -> None:
     world.script(research(), plan())
-    window = typed(*world.task_args())
+    window = typed("--mode", mode, *world.task_args())
     window.expect(GATE)
     window.send(b"b")
     window.expect(b"goes on in the background (pid ")
@@ -113,6 +114,10 @@ def test_b_leaves_an_open_gate(world: World, typed: Typed) -> None:
     assert world.cli("approve", "task").returncode == 0
     at_gate(world, 2)
     assert len(gates(world)) == 2
+    os.kill(runner(world), signal.SIGKILL)
+    over(world)
+    assert world.cli("service", "run").returncode == 0
+    assert is_held(world)
 
 
 def test_d_leaves_a_wait(world: World, typed: Typed) -> None:

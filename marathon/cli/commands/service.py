@@ -78,6 +78,8 @@ def run() -> None:
             words = ["--detach", *words[words.index("--task") :]]
         else:  # loop run LANE
             words = ["loop", "run", "--detach", *words[words.index("run") + 1 :]]
+        end = words.index("--") if "--" in words else len(words)
+        words[end:end] = ["--mode", "stream"]  # it may have been left at a gate, and had the terminal before
         command = [sys.executable, "-P", "-m", "marathon", *words]
         failed += subprocess.run(command, cwd=before.cwd, check=False).returncode != 0
     if failed:
