@@ -41,7 +41,8 @@ def ask_comment(commenting: Commenting, draft: Path, signals: Signals) -> Commen
         print("\n".join([*_listed(found, columns), f"{said}: {one_line(typed, 40)}"]), flush=True)
     text = ask_text("Comment (! or ?: must be answered; empty: editor)", draft, signals)
     if text is not None and not text.strip():
-        text = _from_editor(draft.with_name("comment.md"))
+        with signals.lent():  # a Ctrl+Z in the editor stops us too
+            text = _from_editor(draft.with_name("comment.md"))
     if text is None or not text.strip(" \n!"):
         return None
     try:

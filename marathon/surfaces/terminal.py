@@ -231,10 +231,11 @@ class TerminalSurface:
         return Answer(choice=offer.choice, phase=offer.phase, text=text.strip())
 
     def _outside(self, show: Callable[[], None]) -> None:
-        """Run a pager or an editor. A Ctrl+C typed there does not end the marathon."""
+        """Run a pager or an editor. A Ctrl+C typed there does not end the marathon, and a Ctrl+Z stops us too."""
         self._was_outside = True
         try:
-            show()
+            with self._signals.lent():
+                show()
         except OSError as error:
             print(f"Could not show it: {error.strerror}.", flush=True)
         except MarathonError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -266,5 +267,27 @@ def test_after_ctrl_z_and_fg_the_gate_is_shown_again(world: World) -> None:
         terminal.send(b"fg\n")
         shown = terminal.expect(b"[q]      Quit marathon").decode()
         assert "Review the output: task/research.md" in shown
+        terminal.send(b"q")
+        terminal.expect(b"The gate stays open.")
+
+
+def test_ctrl_z_in_the_editor_gives_the_shell_back(world: World) -> None:
+    world.script(research())
+    world.run()
+    editor = world.agent / "editor"
+    editor.write_text("#!/bin/sh\necho editing\nread line < /dev/tty\n")
+    editor.chmod(0o755)
+    with shell(**world.env(EDITOR=str(editor))) as terminal:
+        terminal.send(f"cd {world.project} && {shlex.join(world.argv(*world.task_args()))}\n".encode())
+        terminal.expect(b"[q]      Quit marathon")
+        terminal.send(b"e")
+        terminal.expect(b"editing")
+        terminal.send(b"\x1a")
+        terminal.expect(b"Stopped")
+        terminal.expect(b"$ ")
+        terminal.send(b"fg\n")
+        time.sleep(0.3)
+        terminal.send(b"done\n")
+        terminal.expect(b"? shows the options")
         terminal.send(b"q")
         terminal.expect(b"The gate stays open.")
