@@ -209,7 +209,8 @@ class Attached:
     def _send(self, gate: Gate, answer: Answer) -> None:
         try:
             known, gate = open_gate(self._shown, self._project, gate.token)
-            self._sent = send(known, gate, answer)
+            sent = send(known, gate, answer)
+            self._sent = "" if answer.choice == "oversight" else sent  # which leaves the gate open
         except WrongUsage as error:
             said = f" You said: {answer.text}" if answer.text else ""
             self._screen(Notice(f"{error}{said}", "warning"))

@@ -41,6 +41,9 @@ def test_it_shows_the_past_follows_steers_leaves_and_comes_back(world: World, ty
     third.expect(b"the future")
     third.expect(GATE)
     assert "do look here" in world.prompt(2)
+    third.send(b"m")
+    assert b"came first" not in third.expect(b"? shows the options")
+    assert world.records("oversight_set")
     third.send(b"\r")
     third.expect("✅ Completed".encode())
     assert third.wait() == 0
