@@ -200,6 +200,7 @@ def conduct(
         with opened as marathon:
             notifier.tell = marathon.tell
             ended = RunnerEnded(1, "Something went wrong inside.")
+            forget_task(background_folder(), task.folder)  # a human has it at a terminal now, or detaches again
             try:
                 begin(marathon)
                 if line.detach:
