@@ -206,7 +206,7 @@ def open(
             runner=runner,
             signals=signals,
             emit=emit,
-            stops=Stops(options.task, store, runner, lambda: journal.life.run, emit),
+            stops=Stops(options.task, store, runner, lambda: journal.life, emit),
             trusted=Trusted(trusted),
             codes=GateCodes(codes),
             workflows=workflows,

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from marathon.core.events import Notice, Sink
+from marathon.core.life import Life
 from marathon.errors import TaskInvalid
 from marathon.store.base import Store
 from marathon.store.task import Task
 
 
 class Stops:
-    def __init__(self, task: Task, store: Store, runner: str, run: Callable[[], int], emit: Sink) -> None:
+    def __init__(self, task: Task, store: Store, runner: str, life: Callable[[], Life], emit: Sink) -> None:
         self._task = task
         self._store = store
         self._runner = runner
-        self._run = run
+        self._life = life
         self._emit = emit
         self._after_session = False
         self._now = False
@@ -35,7 +36,7 @@ class Stops:
 
     def _read(self) -> None:
         for message in self._store.messages():
-            if message.kind == "cancel" and message.to == str(self._run()):
+            if message.kind == "cancel" and message.to == str(self._life().run):
                 if not self.cancels:
                     self._emit(Notice("Cancelling this run, as asked."))
                 self.cancels, self._after_session, self._now = message.id, True, True
@@ -44,6 +45,7 @@ class Stops:
                 continue
             self._store.remove(message.id)
             if message.to in (self._runner, ""):  # empty where the runner's note was changed
-                self._emit(Notice("Stopping, as asked." if message.now else "Stopping after this session, as asked."))
+                when = "" if message.now or not self._life().session else " after this session"
+                self._emit(Notice(f"Stopping{when}, as asked."))
                 self._after_session = True
                 self._now = self._now or message.now

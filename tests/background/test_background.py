@@ -97,9 +97,10 @@ def test_d_leaves_a_running_session_which_outlives_its_window(world: World, type
     assert world.cli("approve", "task").returncode == 0
     at_gate(world, 2)
     assert "do it well" in world.prompt(2)
-    assert world.cli("stop", "task").returncode == 0
+    assert "to stop now.\n" in world.cli("stop", "task").stdout
     over(world)
     assert events(world, 2)[-1]["code"] == 3
+    assert "Stopping, as asked." in [each.get("text") for each in events(world, 2)]
 
 
 @pytest.mark.parametrize("mode", ["stream", "tui"])
@@ -152,7 +153,7 @@ def test_kill_ends_an_agent_that_does_not_listen_and_a_runner_that_hangs(world: 
     pid, agent = runner(world), agent_pid(world, 1)
     if stuck:
         os.kill(pid, signal.SIGSTOP)
-    killed = world.cli("kill", "task")
+    killed = world.cli("kill", *(["task"] if stuck else []))
     assert (killed.returncode, killed.stderr) == (0, "")
     assert "To continue: " in killed.stdout
     assert not is_held(world)
@@ -174,6 +175,20 @@ def test_the_service_resumes_what_ran_when_the_machine_went_down(world: World) -
     over(world)
     assert world.cli("service", "run").returncode == 0
     assert not is_held(world)  # it was stopped by a human
+
+
+def test_the_service_leaves_what_a_human_took_to_a_terminal_since_then(world: World, typed: Typed) -> None:
+    world.script(research())
+    detach(world)
+    at_gate(world)
+    os.kill(runner(world), signal.SIGKILL)
+    over(world)
+    window = typed(*world.task_args())
+    window.expect(GATE)
+    window.send(b"\x03")
+    assert window.wait() == 130
+    assert world.cli("service", "run").returncode == 0
+    assert not is_held(world)
 
 
 def test_the_unit_can_be_seen_without_systemd(world: World) -> None:

@@ -168,17 +168,18 @@ def stop(typed: Path | None, now: bool) -> None:
     here, found = Path.cwd(), enter_running(typed, anywhere=typed is not None)
     task = Task.look(found.shown)
     task.inbox.put("stop", to=found.holder.runner, now=now)
-    click.echo(f"Asked the runner ({found.holder}) to stop {'now' if now else 'after this session'}.")
+    at_once = now or not read_task(found.shown, found.project).life.session
+    click.echo(f"Asked the runner ({found.holder}) to stop {'now' if at_once else 'after this session'}.")
     click.echo(f"To continue then: {resume_command(task, found.shown, here)}")
 
 
 @click.command("kill")
-@click.argument("typed", metavar="TASK", type=TASK)
-def kill(typed: Path) -> None:
+@click.argument("typed", metavar="[TASK]", required=False, type=TASK)
+def kill(typed: Path | None) -> None:
     """End the running marathon of TASK and its agent at once. What was recorded is kept."""
     from marathon.cli.running import enter_running
 
-    here, found = Path.cwd(), enter_running(typed)
+    here, found = Path.cwd(), enter_running(typed, anywhere=typed is not None)
     task, holder = Task.look(found.shown), found.holder
     refuse_inside_a_session(task, "kill")
     task.inbox.put("stop", to=holder.runner, now=True)
