@@ -105,6 +105,8 @@ def test_ralph_lists_kills_and_cleans(real: RealWorld, pi: Callable[[], Terminal
 
 
 def test_a_gate_is_answered_in_place_and_by_no_stray_key(real: RealWorld, pi: Callable[[], Terminal]) -> None:
+    (real.task / ".marathon").mkdir()
+    (real.task / ".marathon" / "lock").write_text('{"pid": 1}')  # of a runner before a reboot; it is another one now
     work = coding_agent(real.task)
 
     def script(request: Request) -> Turn:

@@ -87,7 +87,7 @@ function codeOf(token: string): string {
   return fs.readFileSync(path.join(folder, name), "ascii").trim();
 }
 
-/** The process that holds the task, or held it last. */
+/** The process that holds the task, or held it last. Its number may be another's by now. */
 function holderOf(task: string): unknown {
   try {
     return JSON.parse(fs.readFileSync(path.join(task, ".marathon", "lock"), "utf8")).pid;
@@ -260,15 +260,21 @@ class Followed {
   status: Fields = {};
   asking: AbortController | undefined; // while a dialog of the gate is open
   asked = 0; // when the status was last asked for
-  private readonly log: Log;
+  private log: Log;
+  private gone: unknown; // the process that held the task last, once it is known that none does
   private readonly tools = new Map<string, Fields>();
   private said = { text: "", thinking: false };
   private state = "starting";
   private cost = 0;
   private started: { child: ChildProcess; complaints: number; at: number } | undefined;
 
-  constructor(readonly task: string, readonly words: string[], readonly cwd: string, before = 0) {
-    this.log = new Log(task, before);
+  constructor(readonly task: string, readonly words: string[], readonly cwd: string) {
+    this.log = new Log(task, 0);
+  }
+
+  /** Show what a marathon that runs already did just before. */
+  rewind(): void {
+    this.log = new Log(this.task, RECENT);
   }
 
   start(): void {
@@ -278,7 +284,8 @@ class Followed {
 
   /** Whether a runner works on the task, or is about to. */
   alive(): boolean {
-    if (isAlive(holderOf(this.task))) return true;
+    const holder = holderOf(this.task);
+    if (holder !== this.gone && isAlive(holder)) return true;
     const { child, at = 0 } = this.started ?? {};
     const starts = child?.pid !== undefined && child.exitCode === null && child.signalCode === null;
     return starts || Date.now() - at < A_MOMENT;
@@ -297,7 +304,9 @@ class Followed {
 
   async refresh(): Promise<void> {
     this.asked = Date.now();
+    const holder = holderOf(this.task);
     this.status = parsed(await done(["status", "--json", "--sessions=0", "--", this.task], this.cwd));
+    this.gone = this.status.runner ? undefined : holder;
     this.cost = this.status.usage.cost;
     if (this.status.session) this.state = "running";
     if (!this.gateOpen()) this.asking?.abort(); // it was answered elsewhere
@@ -460,15 +469,16 @@ class Inside {
   }
 
   private async run(task: string, words: string[], ctx: ExtensionContext): Promise<void> {
-    if (this.followed) throw new Error(`${nameOf(this.followed.task)} is running here. Stop it first: /ralph stop`);
     const at = this.given.includes("--") ? this.given.indexOf("--") : this.given.length;
     const options = [...this.given.slice(0, at), ...words.filter((word) => word !== STOP_WITH_PI)];
     const shown = task.startsWith(`${ctx.cwd}${path.sep}`) ? path.relative(ctx.cwd, task) : task;
     const all = ["--task", shown, "--mode", "stream", ...options, ...this.given.slice(at)];
     if (!inTerminal(ctx)) throw new Error(`this pi has no terminal to show it in. ${inShell(all.slice(0, 2))}`);
-    const runs = isAlive(holderOf(task));
-    const followed = new Followed(task, all, ctx.cwd, runs ? RECENT : 0);
-    if (!runs) followed.start();
+    const followed = new Followed(task, all, ctx.cwd);
+    await followed.refresh().catch(() => {}); // what is wrong with the task is said by the start
+    if (this.followed) throw new Error(`${nameOf(this.followed.task)} is running here. Stop it first: /ralph stop`);
+    if (followed.alive()) followed.rewind();
+    else followed.start();
     const stopsWithPi = words.includes(STOP_WITH_PI);
     kept.piMarathon = { task, words: all, stopsWithPi };
     this.follow(followed, ctx);
