@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,7 +26,13 @@ def pi(real: RealWorld) -> Iterator[Callable[[], Terminal]]:
 
     def start() -> Terminal:
         argv = ["sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", str(real.project), *real.pi.argv()]
-        opened.append(Terminal(argv, real.env()))
+        env = real.env()
+        witness = real.project.parent / "bin" / "pi-marathon"
+        witness.parent.mkdir(exist_ok=True)
+        program = shutil.which("pi-marathon", path=env["PATH"])
+        witness.write_text(f'#!/bin/sh\necho "$@" >> {command_lines(real)}\nexec {program} "$@"\n')
+        witness.chmod(0o755)
+        opened.append(Terminal(argv, {**env, "PATH": f"{witness.parent}:{env['PATH']}"}))
         opened[-1].resize(50, 140)
         return opened[-1]
 
@@ -40,6 +47,11 @@ def pi(real: RealWorld) -> Iterator[Callable[[], Terminal]]:
 def runs(task: Path) -> bool:
     lock = task / ".marathon" / "lock"
     return lock.exists() and alive(json.loads(lock.read_text())["pid"])
+
+
+def command_lines(real: RealWorld) -> Path:
+    """What pi started our program with. Every user can read that."""
+    return real.project.parent / "command-lines"
 
 
 def loop_of(real: RealWorld) -> Path:
@@ -88,6 +100,9 @@ def test_a_loop_is_shown_and_steered_and_afterwards_input_is_normal_again(
     assert "for later" in second
     assert any(request.last_text == "and the docs" for request in real.server.requests if request.heading)
     assert not in_front(real)
+    typed = command_lines(real).read_text()
+    assert "steer" in typed
+    assert not [words for words in ("No error", "the cache", "for later") if words in typed]
     terminal.send(b"hello" + ENTER)
     terminal.until(lambda: in_front(real), "the request in front")
     assert in_front(real)[0].last_text == "hello"
@@ -137,6 +152,7 @@ def test_a_gate_is_answered_in_place_and_by_no_stray_key(real: RealWorld, pi: Ca
     (answered,) = real.records("gate_answered")
     assert (answered["choice"], answered["by"]) == ("continue", "command")
     assert "use the index" in real.read("human.md")
+    assert "use the index" not in command_lines(real).read_text()
     assert runs(real.task)
     terminal.send(b"/quit" + ENTER)
     terminal.wait()

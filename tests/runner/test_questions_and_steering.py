@@ -33,6 +33,15 @@ def test_question_and_answer_reach_the_next_session_of_the_phase(world: World, a
     assert told in world.prompt(2)
 
 
+def test_an_answer_is_read_from_standard_input(world: World) -> None:
+    world.script(ASKS, research())
+    world.run()
+    typed = world.argv("answer", "--code", world.code(), "task", "-")
+    subprocess.run(typed, cwd=world.project, env=world.env(), input=b"postgres\n", check=True)
+    assert world.run().returncode == 3
+    assert "> postgres\n" in world.prompt(2)
+
+
 @pytest.mark.parametrize(("typed", "told"), [(b"postgres\r", "> postgres"), (b"\r", "an empty answer")])
 def test_a_question_is_answered_on_the_terminal(
     world: World, on_terminal: Callable[..., Pty], typed: bytes, told: str

@@ -80,8 +80,9 @@ def redo(shown: Path, phase: str | None, loop_: bool, message: str | None, token
 @GATE
 @CODE
 def answer(said: tuple[Path, str], token: str | None, code: str | None) -> None:
-    """Answer the agent's question; an empty text is an answer too."""
+    """Answer the agent's question; an empty text is an answer too. - reads standard input."""
     shown, text = said
+    text = message_text(text) if text == "-" else text
     known, gate = _open_gate(shown, "answer", token)
     _check_code(shown, "answer", gate, code)
     done = "Answered." if text.strip() else EMPTY_ANSWER

@@ -50,14 +50,20 @@ export default function (pi: ExtensionAPI): void {
 
 // The program
 
-/** What a command of the program says. A refusal is an error with its sentence. */
-function done(words: string[], cwd: string, signal?: AbortSignal): Promise<string> {
+/**
+ * What a command of the program says. A refusal is an error with its sentence. The human's words go through a pipe
+ * where the command line has a "-", because everyone can read command lines, and they cannot be long.
+ */
+function done(words: string[], cwd: string, said = "", signal?: AbortSignal): Promise<string> {
   return new Promise((resolve, reject) => {
-    execFile(PROGRAM, words, { cwd, signal, timeout: 60_000, maxBuffer: AT_ONCE }, (error, stdout, stderr) => {
+    const how = { cwd, signal, timeout: 60_000, maxBuffer: AT_ONCE };
+    const child = execFile(PROGRAM, words, how, (error, stdout, stderr) => {
       if ((error as NodeJS.ErrnoException | null)?.code === "ENOENT") return reject(new Error(notFound(words)));
       if (!error) return resolve(stdout.replace(CONTROL, "").trim());
       reject(new Error(stderr.replaceAll(`${PROGRAM}: `, "").trim() || because(error)));
     });
+    child.stdin?.on("error", () => {}); // it was refused before it was read
+    child.stdin?.end(said);
   });
 }
 
@@ -418,8 +424,9 @@ class Inside {
     this.command("marathon-pause", "Stop a marathon after its session: [TASK]", ralph("stop"));
     this.command("marathon-steer", "Send guidance to a marathon: [TASK] MESSAGE", async (args, ctx) => {
       const [, word, rest] = /^(\S*)\s*(.*)$/s.exec(args.trim()) as string[];
-      const named = isTask(typedFolder(word, ctx.cwd)) ? [typedFolder(word, ctx.cwd), rest] : [args.trim()];
-      ctx.ui.notify(await done(["steer", "--", ...named], ctx.cwd), "info");
+      const folder = typedFolder(word, ctx.cwd);
+      const [named, text] = isTask(folder) ? [[folder], rest] : [[], args.trim()];
+      ctx.ui.notify(await done(["steer", "--", ...named, "-"], ctx.cwd, text), "info");
     });
     this.pi.registerEntryRenderer?.<Shown>(ENTRY, ({ data }, how, theme) => data && drawn(data, how.expanded, theme));
     this.pi.on("session_start", (_event, ctx) => this.begin(ctx));
@@ -617,9 +624,9 @@ class Inside {
 
   /** One message after the other, so that they arrive in the order they were typed in. */
   private steer(followed: Followed, text: string, later: boolean, ctx: ExtensionContext): void {
-    const words = ["steer", ...(later ? ["--next"] : []), "--", followed.task, text];
+    const words = ["steer", ...(later ? ["--next"] : []), "--", followed.task, "-"];
     this.sending = this.sending
-      .then(() => done(words, followed.cwd))
+      .then(() => done(words, followed.cwd, text))
       .then(() => this.show({ kind: "line", text: `→ ${later ? "for the next session" : "sent"}: ${text}` }))
       .catch((error) => {
         if (!ctx.ui.getEditorText()) ctx.ui.setEditorText(text); // nothing that was typed is lost
@@ -645,11 +652,11 @@ class Inside {
     try {
       const text = [`⏸ ${waitsFor}`, gate.message, note].filter(Boolean).join("\n");
       if (!again) this.show({ kind: "warning", text });
-      const words = await this.answer(gate, followed, ctx, signal);
-      if (!words) return;
-      ctx.ui.notify(await done(words, followed.cwd), "info");
+      const answer = await this.answer(gate, followed, ctx, signal);
+      if (!answer) return;
+      ctx.ui.notify(await done(answer.words, followed.cwd, answer.text), "info");
       followed.status.gate = undefined;
-      if (!followed.alive() && words[0] !== "cancel") followed.start();
+      if (!followed.alive() && answer.words[0] !== "cancel") followed.start();
     } catch (error) {
       if (!signal.aborted) ctx.ui.notify(`marathon: ${because(error)}`, "error");
     } finally {
@@ -664,7 +671,7 @@ class Inside {
     followed: Followed,
     ctx: ExtensionContext,
     signal: AbortSignal,
-  ): Promise<string[] | undefined> {
+  ): Promise<{ words: string[]; text: string } | undefined> {
     const offers: Offer[] = gate.offers.filter(({ choice }: Offer) => choice !== "quit" && choice !== "oversight");
     const read = gate.document && `Read ${path.basename(gate.document)} here`;
     const labels = [LATER, ...(read ? [read] : []), ...offers.map(({ label }) => label)];
@@ -681,7 +688,7 @@ class Inside {
     if (text === undefined || (offer.words === "required" && !text.trim())) return undefined;
     const heavy = ["cancel", "accept", "loop"].includes(offer.choice);
     if (heavy && !(await ctx.ui.confirm("Are you sure?", offer.label, { signal }))) return undefined;
-    return commandOf(offer, followed.task, gate.token, text);
+    return { words: commandOf(offer, followed.task, gate.token, text), text };
   }
 
   // The agent's tools
@@ -714,7 +721,7 @@ class Inside {
       description: "Where the marathons of this project stand, or one of them.",
       parameters: Type.Object({ task: Type.Optional(Type.String({ description: "Its path or a part of its name" })) }),
       execute: async (_id, { task }, signal, _onUpdate, ctx) =>
-        reply(await done(task ? ["status", "--", task] : ["list"], ctx.cwd, signal)),
+        reply(await done(task ? ["status", "--", task] : ["list"], ctx.cwd, "", signal)),
     });
   }
 }
@@ -723,13 +730,13 @@ const reply = (text: string) => ({ content: [{ type: "text" as const, text }], d
 
 /** Make a task for the plain loop, without starting it. */
 async function made(name: string, goal: string, cwd: string): Promise<string> {
-  return JSON.parse(await done(["repeat", "--no-start", "--json", "--", name, goal], cwd)).task;
+  return JSON.parse(await done(["repeat", "--no-start", "--json", "--", name, "-"], cwd, goal)).task;
 }
 
 /** The answer as a command. It carries the gate's token and its code, so it answers exactly this gate. */
 function commandOf({ choice, phase }: Offer, task: string, token: string, text: string): string[] {
   const gate = ["--gate", token, ...(choice === "cancel" ? [] : ["--code", codeOf(token)])];
-  const why = text.trim() ? [`--message=${text}`] : [];
+  const why = text.trim() ? ["--message=-"] : [];
   const commands: Record<string, string[]> = {
     continue: ["approve", ...why],
     redo: ["redo", ...why, ...(phase ? ["--phase", phase] : [])],
@@ -738,7 +745,7 @@ function commandOf({ choice, phase }: Offer, task: string, token: string, text: 
     cancel: ["cancel", "--yes"],
     answer: ["answer"],
   };
-  return [...commands[choice], ...gate, "--", task, ...(choice === "answer" ? [text] : [])];
+  return [...commands[choice], ...gate, "--", task, ...(choice === "answer" ? [text.trim() && "-"] : [])];
 }
 
 // Paths
