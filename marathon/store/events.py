@@ -194,7 +194,7 @@ class TaskLogs:
     def _next(self) -> tuple[int, int] | None:
         run, iteration = self._at
         if not os.path.exists(self.path):
-            return next(iter(self._sessions()), None)
+            return next((at for at in self._sessions() if at > self._at), None)
         return next((at for at in ((run, iteration + 1), (run + 1, 1)) if os.path.exists(self._path(*at))), None)
 
     def _path(self, run: int, iteration: int) -> str:

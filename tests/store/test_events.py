@@ -325,3 +325,5 @@ def test_logs_are_followed_into_the_next_session_and_the_next_run(tmp_path: Path
     assert again.skipped_usage() == [Used(USAGE)]
     again.from_start()
     assert again.path.endswith("002/events/001.jsonl")
+    Path(again.path).unlink()  # as --keep-events 1 does before the next session begins
+    assert again.new() == []
