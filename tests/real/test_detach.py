@@ -55,3 +55,21 @@ def test_pi_goes_on_without_its_terminal_and_is_steered_from_another(real: RealW
         if attached:
             attached.close()
         tree.end(tree.find_by_environ("HOME", str(real.home)), 0.2)
+
+
+def test_pi_that_had_the_terminal_is_streamed_once_its_gate_was_left(real: RealWorld) -> None:
+    work = Work(real.task)
+    found, planned = work.phase("research.md", "# Found\n\nAll of it.\n"), work.phase("plan.md", "- [ ] 1. all of it\n")
+    real.plays(by_phase({"research": [found], "plan": [planned]}))
+    window = real.tui()
+    try:
+        window.expect(GATE)
+        window.send(b"b")
+        window.expect(b"task goes on in the background (pid ")
+        assert window.wait() == 0
+        assert real.cli("approve", "task").returncode == 0
+        until(lambda: len(real.records("gate_opened")) == 2, "the next gate")
+        assert [each["ending"] for each in real.records("session_ended")] == ["ended", "ended"]
+    finally:
+        window.close()
+        tree.end(tree.find_by_environ("HOME", str(real.home)), 0.2)
