@@ -114,7 +114,8 @@ def test_ralph_lists_kills_and_cleans(real: RealWorld, pi: Callable[[], Terminal
     terminal = pi()
     terminal.command("/ralph start fix-types No error is left", lambda: len(real.server.requests) == 1)
     terminal.command("/ralph list", lambda: b"Sessions" in terminal.seen)
-    lock = loop_of(real) / ".marathon" / "lock"
+    terminal.command("/ralph start another Nor a warning", lambda: b"fix-types is running here" in terminal.seen)
+    lock = loop_of(real) / ".marathon" / "lock"  # of the only one
     terminal.command("/ralph kill", lambda: holder_of(lock) is None)
     terminal.command("/ralph clean", lambda: b"Nothing to clean" in terminal.seen)
 

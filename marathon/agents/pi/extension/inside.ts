@@ -483,7 +483,7 @@ class Inside {
     if (!inTerminal(ctx)) throw new Error(`this pi has no terminal to show it in. ${inShell(all.slice(0, 2))}`);
     const followed = new Followed(task, all, ctx.cwd);
     await followed.refresh().catch(() => {}); // what is wrong with the task is said by the start
-    if (this.followed) throw new Error(`${nameOf(this.followed.task)} is running here. Stop it first: /ralph stop`);
+    this.refuseASecond();
     if (followed.alive()) followed.rewind();
     else followed.start();
     const stopsWithPi = words.includes(STOP_WITH_PI);
@@ -491,6 +491,10 @@ class Inside {
     this.follow(followed, ctx);
     const closing = stopsWithPi ? "It stops when you close pi." : "It goes on when you close pi.";
     ctx.ui.notify(`What you type now steers ${nameOf(task)}. ${closing} /ralph stop ends it earlier.`, "info");
+  }
+
+  private refuseASecond(): void {
+    if (this.followed) throw new Error(`${nameOf(this.followed.task)} is running here. Stop it first: /ralph stop`);
   }
 
   private async chosen(ctx: ExtensionContext): Promise<string | undefined> {
@@ -527,6 +531,7 @@ class Inside {
 
   /** /ralph start NAME GOAL, with options in between. */
   private async startLoop(words: string[], ctx: ExtensionContext): Promise<void> {
+    this.refuseASecond(); // before a task is made
     const options: string[] = [];
     const plain: string[] = [];
     while (words.length > 0) {
@@ -706,6 +711,7 @@ class Inside {
       }),
       execute: async (_id, { name, task, maxIterations = 100, reflectEvery = 0 }, _signal, _onUpdate, ctx) => {
         if (!ctx.hasUI) throw new Error("there is no human to ask, so no marathon was started");
+        this.refuseASecond();
         const sessions = `Up to ${maxIterations} sessions in the background:\n${task}`;
         if (!(await ctx.ui.confirm(`Start the loop ${name}?`.replace(CONTROL, ""), sessions.replace(CONTROL, "")))) {
           throw new Error("the human said no");
