@@ -27,6 +27,11 @@ ROOTS = ("/project", "/elsewhere/task")
         ("other", (), False),
         ("fetch", ("/project/a",), False),
         ("unheard-of", ("/outside",), False),
+        ("edit", ("/project/.git/config",), False),
+        ("edit", ("/project/sub/.GIT/hooks/pre-commit",), False),
+        ("edit", ("/elsewhere/task/.marathon/journal.jsonl",), False),
+        ("edit", ("/project/.github/ci.yml",), True),
+        ("read", ("/project/.git/config",), True),
     ],
 )
 def test_files_inside_the_project_and_the_task_are_allowed(kind: str, paths: tuple[str, ...], expected: bool) -> None:
@@ -43,6 +48,9 @@ def test_files_inside_the_project_and_the_task_are_allowed(kind: str, paths: tup
         "echo 'a line' >> '/elsewhere/task/work.md' && git add -f . 2>&1",
         "printf x > out.txt; true",
         "git status 2>/dev/null | npm test",
+        "git commit -qm 'Fix #12\n\nIt was > 3; now it is not.'",
+        "echo '>' '#1' > out.txt",
+        "cd src; git add .;",
     ],
 )
 def test_these_lines_run(line: str) -> None:
@@ -77,6 +85,18 @@ def test_these_lines_run(line: str) -> None:
         "cd && echo x > .bashrc",
         "cd - && git status",
         "pi-marathon ask q <<END\nEND",
+        "echo '>' > /etc/passwd",
+        "echo \\> >> /etc/passwd",
+        "echo x >\\\n/etc/passwd",
+        "git status #'\nrm -rf . #'",
+        'true;#"\nrm -rf . #"',
+        "cd /elsewhere/task && echo x > ../project/file",
+        "cd /elsewhere/task && cd ../project",
+        "echo x > *.md",
+        "echo x >",
+        "echo x > ; true",
+        "printf '[core]\\n fsmonitor = rm -rf .\\n' >> .git/config && git status",
+        "echo x > /elsewhere/task/.marathon/journal.jsonl",
     ],
 )
 def test_these_lines_do_not(line: str) -> None:
@@ -89,6 +109,14 @@ def test_a_redirection_through_a_link_that_leads_outside_is_refused(tmp_path: Pa
     roots = (str(tmp_path / "project"),)
     assert runs_only("echo x > file", roots, ("echo",))
     assert not runs_only("echo x > link/file", roots, ("echo",))
+
+
+def test_a_shell_that_goes_back_over_a_link_does_not_leave_the_project(tmp_path: Path) -> None:
+    (tmp_path / "project" / "a" / "b" / "c").mkdir(parents=True)
+    (tmp_path / "project" / "link").symlink_to("a/b/c")
+    roots = (str(tmp_path / "project"),)
+    assert runs_only("cd link/.. && echo x > file", roots, ("echo",))
+    assert not runs_only("cd link/../.. && echo x > file", roots, ("echo",))
 
 
 def test_a_human_may_allow_everything() -> None:
