@@ -167,7 +167,11 @@ class Acp(Program):
     prompt = "method", "session/prompt"
 
     def answers(self, request: Record) -> Iterable[Record]:
-        known = {"initialize": {"protocolVersion": 1}, "session/new": {"sessionId": "session"}}
+        able: Record = {"sessionCapabilities": {"close": {}}}
+        known = {
+            "initialize": {"protocolVersion": 1, "agentCapabilities": able},
+            "session/new": {"sessionId": "session"},
+        }
         if request["method"] in known:
             yield {"jsonrpc": "2.0", "id": request["id"], "result": known[request["method"]]}
 

@@ -1,4 +1,6 @@
-"""Agents that speak the Agent Client Protocol: JSON-RPC on standard input and output, one process for all sessions.
+"""Agents that speak the Agent Client Protocol: JSON-RPC on standard input and output.
+
+A program that can close a session is kept for the next one. Another one is started anew for each session.
 
 A new agent is a row of `ROWS`. Without a row, any program that speaks the protocol runs with `--agent acp -- PROGRAM`.
 """
@@ -31,6 +33,7 @@ from marathon.process.start import Command
 from marathon.process.supervisor import Resident
 
 _STEER = "_session/steering"
+_MOST_GO_ONS = 10  # in a session
 _GO_ON = "That was not allowed. Go on without it. If you cannot, write STATE.json with a question for the human."
 
 
@@ -78,8 +81,6 @@ ROWS = {
 
 
 class AcpAgent:
-    """Starts the program for the first session, keeps it for the next ones, and starts a new one after a crash."""
-
     has_tools = False
 
     def __init__(self, name: str, args: tuple[str, ...]) -> None:
@@ -116,11 +117,11 @@ class AcpAgent:
         outcome = session.run()
         if session.exit is not None:
             self.process = None
-        elif not session.usable:
+            return outcome
+        our_tools.end_servers(host.env)
+        tell_swept(host, self.process.sweep())
+        if not session.can_be_closed:
             self.close()
-        else:
-            our_tools.end_servers(host.env)
-            tell_swept(host, self.process.sweep())
         return outcome
 
     def close(self) -> None:
@@ -133,7 +134,7 @@ class _Session(Conversation):
     def __init__(self, agent: AcpAgent, process: Resident, host: Host) -> None:
         super().__init__(process, host)
         self.program = agent.argv[0]
-        self.usable = True  # for another session
+        self.can_be_closed = False  # else the program would keep what it started for this session, such as MCP servers
         self._agent = agent
         self._reading = Reading()
         self._records = Records()
@@ -143,6 +144,7 @@ class _Session(Conversation):
         self._reason = ""  # why the turn ended
         self._questions: list[tuple[object, dict[str, Any]]] = []  # to the human, with their ids
         self._denied: list[Request] = []
+        self._went_on = 0
 
     def run(self) -> Outcome:
         if self._agent.greeting:
@@ -152,8 +154,9 @@ class _Session(Conversation):
             about = {"name": "pi-marathon", "version": __version__}
             self._request("initialize", protocolVersion=1, clientCapabilities=able, clientInfo=about)
         self.converse(self.is_over)
-        self.usable = bool(self._session)
-        if self.exit is None and "close" in table_in(self._able("sessionCapabilities")):
+        able = table_in(table_in(self._agent.greeting.get("agentCapabilities")).get("sessionCapabilities"))
+        self.can_be_closed = bool(self._session) and "close" in able
+        if self.exit is None and self.can_be_closed:
             self._request("session/close", sessionId=self._session)  # it goes out with the next session
         return replace(self._ending(), seconds=self.seconds, steered=tuple(self.steered), session=self._session)
 
@@ -228,8 +231,10 @@ class _Session(Conversation):
         elif method == "session/prompt":
             self._reason = str(result.get("stopReason") or "end_turn")
             yield from self._reading.end(result, sums=not self._agent.row.counts_last)
-            if self._reading.refused and not self._prompts() and not self.stopped:  # a refusal ended the turn
+            ended_by_refusal = self._reading.refused and not self._prompts() and not self.stopped
+            if ended_by_refusal and self._went_on < _MOST_GO_ONS:
                 self._reading.refused = False
+                self._went_on += 1
                 self._prompt(_GO_ON)
 
     # Permissions
@@ -295,6 +300,3 @@ class _Session(Conversation):
     def _prompts(self) -> int:
         """How many prompts wait for their answer."""
         return sum(method == "session/prompt" for method, _ in self._open.values())
-
-    def _able(self, name: str) -> Any:
-        return table_in(self._agent.greeting.get("agentCapabilities")).get(name)

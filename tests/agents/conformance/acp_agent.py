@@ -1,4 +1,7 @@
-"""A small coding agent that speaks ACP: it asks before every call, takes steering and tools, and can be cancelled."""
+"""A small coding agent that speaks ACP: it asks before every call, takes steering and tools, and can be cancelled.
+
+In ACP_LACKS are the names of what it cannot do: close a session, or go on after a refusal.
+"""
 
 import itertools
 import json
@@ -17,6 +20,7 @@ answers: queue.Queue[dict[str, Any]] = queue.Queue()
 steering: list[str] = []
 cancelled = threading.Event()
 lock = threading.Lock()
+lacks = os.environ.get("ACP_LACKS", "")
 offered: list[dict[str, Any]] = []  # the MCP servers of the session
 
 
@@ -82,6 +86,7 @@ def answer(id: int, session: str, prompt: str) -> None:
             update(session, "usage_update", used=0, size=1, cost={"amount": cost, "currency": "USD"})
             update(session, "agent_message_chunk", content={"type": "text", "text": said})
             messages.append({"role": "assistant", "content": said})
+            refused = False
             if not calls or cancelled.is_set():
                 break
             for name, given in calls:
@@ -92,11 +97,14 @@ def answer(id: int, session: str, prompt: str) -> None:
                 update(session, "tool_call", **call, status="pending")
                 if not may(session, call):
                     messages.append({"role": "tool", "content": "not allowed"})
+                    refused = True
                     continue
                 result = use(name, given) if kind == "other" else run(name, given)
                 content = [{"type": "content", "content": {"type": "text", "text": result}}]
                 update(session, "tool_call_update", toolCallId=call["toolCallId"], status="completed", content=content)
                 messages.append({"role": "tool", "content": result})
+            if refused and "go_on" in lacks:
+                break
         send(id=id, result={"stopReason": "cancelled" if cancelled.is_set() else "end_turn", "usage": total})
     except urllib.error.HTTPError as error:
         said = json.loads(error.read())["error"]["message"]
@@ -112,7 +120,9 @@ def main() -> None:
             case None:
                 answers.put(message)
             case "initialize":
-                send(id=id, result={"protocolVersion": 1, "_meta": {"steering": {"supported": True}}})
+                able: dict[str, Any] = {"sessionCapabilities": {} if "close" in lacks else {"close": {}}}
+                steered = {"steering": {"supported": True}}
+                send(id=id, result={"protocolVersion": 1, "agentCapabilities": able, "_meta": steered})
             case "session/new":
                 model, session = {"id": "model", "currentValue": "scripted"}, f"session-{next(numbers)}"
                 offered[:] = params["mcpServers"]

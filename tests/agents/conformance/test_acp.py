@@ -1,0 +1,37 @@
+"""What differs among programs that speak ACP, with the small one of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.agents.conformance.adapters import ADAPTERS, ModelWorld
+from tests.agents.conformance.test_conformance import research
+from tests.real.model_server import Turn, bash, by_phase
+
+
+@pytest.fixture
+def acp(tmp_path: Path) -> Iterator[ModelWorld]:
+    world = ModelWorld(tmp_path / "world", ADAPTERS["acp"])
+    yield world
+    world.close()
+
+
+@pytest.mark.parametrize(("lacks", "kept"), [("", True), ("close", False)])
+def test_a_program_is_kept_if_it_can_close_a_session(acp: ModelWorld, lacks: str, kept: bool) -> None:
+    acp.extra |= {"ACP_LACKS": lacks}
+    acp.plays(by_phase({"research": [research(acp, state="running"), research(acp)]}))
+    assert acp.run().returncode == 3
+    first, second = (each["sessionId"] for each in acp.records("session_ended"))
+    assert (first != second) is kept, "a process counts its own sessions"
+
+
+def test_an_agent_that_is_refused_again_and_again_comes_to_an_end(acp: ModelWorld) -> None:
+    acp.more, acp.extra = (), {**acp.extra, "ACP_LACKS": "go_on"}
+    acp.plays(lambda request: Turn(tools=[bash("git push")]))
+    ended = acp.run("--breaker", "no-progress=1")
+    assert ended.returncode == 5, ended.stdout
+    assert "acp was not allowed to: git push" in ended.stdout
+    assert len(acp.server.requests) == 11
