@@ -27,6 +27,7 @@ from marathon.process.start import Command, StartFailed, start
 from marathon.process.terminal import Terminal, blocked
 
 SWEEP_GRACE = 1.0  # for what outlives the agent, and for the agent when it outlives the runner
+_ABOUT_TO_END = 0.5  # a short program of the agent's own, such as git
 _LOOK_AGAIN = 0.05  # for what was born, or changed parents, while we looked
 _CONFIRM = 0.01
 _CONFIRMATIONS = 2
@@ -231,7 +232,7 @@ class Guardian:
     def _sweep_tools(self) -> None:
         """End what an agent that lives on has left in sessions of its own, as its tools do; its helpers stay."""
         tools = [each for each in self.family.living() if tree.session_of(each) not in (0, self.agent)]
-        self.wire.tell("swept", tree.end(tools, SWEEP_GRACE))
+        self.wire.tell("swept", tree.end(tree.wait(tools, _ABOUT_TO_END), SWEEP_GRACE))
 
     # Ending
 

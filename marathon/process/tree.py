@@ -106,14 +106,14 @@ def end(processes: Iterable[psutil.Process], grace: float) -> int:
     for process in alive:
         send(process, signal.SIGTERM)
         send(process, signal.SIGCONT)
-    stubborn = _wait(alive, grace)
+    stubborn = wait(alive, grace)
     for process in stubborn:
         send(process, signal.SIGKILL)
-    _wait(stubborn, _KILL_PATIENCE)
+    wait(stubborn, _KILL_PATIENCE)
     return len(alive)
 
 
-def _wait(processes: list[psutil.Process], seconds: float) -> list[psutil.Process]:
+def wait(processes: list[psutil.Process], seconds: float) -> list[psutil.Process]:
     """Until all have ended, but no longer than this; returns those that have not."""
     deadline = time.monotonic() + seconds
     while (left := [each for each in processes if is_alive(each)]) and time.monotonic() < deadline:

@@ -328,6 +328,13 @@ def test_sweeping_where_nothing_was_left_ends_nothing(keeper: Keeper) -> None:
         assert resident.sweep() == 0
 
 
+def test_sweeping_lets_a_short_program_come_to_its_end(keeper: Keeper) -> None:
+    resident = keeper.start(f"setsid sleep 0.2 & {ECHO}")
+    resident.send(b"x\n")
+    keeper.hear(resident)
+    assert resident.sweep() == 0
+
+
 def test_sweeping_a_child_that_has_just_died_loses_nothing_of_its_end(keeper: Keeper) -> None:
     """Its deaf tool keeps the guardian busy, so that the report of its end is still unread when we sweep."""
     resident = keeper.start(f"setsid sh -c \"trap '' TERM; touch deaf; sleep 61\" & {PATIENT}")

@@ -175,8 +175,7 @@ def test_every_session_has_our_tools(real: ModelWorld) -> None:
     assert "Which database?" in asked.stdout
     assert "breadcrumb" in real.texts(), "the status"
     assert max(servers) == 1, "that of the session before is gone"
-    if real.adapter.agent == "acp":  # opencode may still run a git of its own
-        assert "had left running" not in asked.stdout
+    assert "had left running" not in asked.stdout
     assert [each["denied"] for each in real.records("session_ended")] == ["", ""]
 
 
