@@ -17,7 +17,7 @@ from marathon.core.budgets import Usage, number_in, usage_in
 from marathon.core.text import one_line
 from marathon.core.validation import Invalid, read
 
-LONGEST_WAIT = 24 * 3600.0
+LONGEST_WAIT = 8 * 24 * 3600.0  # a limit may be that of a week
 LONGEST_RECORD = 64 * 1024 * 1024
 _PERMANENT_STATUS = (400, 401, 402, 403, 404)
 _LOGIN_CODES = {"invalid_api_key", "authentication_error", "authentication_failed", "permission_error", "unauthorized"}
@@ -40,8 +40,8 @@ _LOGIN_WORDS = re.compile(
 _LIMIT_CODES = {"rate_limit_error", "rate_limit_exceeded", "usageLimitExceeded", "rateLimitExceeded"}
 _SECONDS = ("retry_after", "retry_after_seconds", "resets_in_seconds", "reset_after_seconds")
 _MOMENTS = ("resets_at", "reset_at")
-_AMOUNT = r"(\d+(?:\.\d+)?) ?(ms|s|m|h|milliseconds?|sec(?:ond)?s?|min(?:ute)?s?|hours?)(?![a-z])"
-_SAID = re.compile(rf"(?:try again|retry|resets?) (?:in|after) ~?((?:{_AMOUNT}(?:,? )?)+)", re.I)
+_AMOUNT = r"(\d+(?:\.\d+)?) ?(ms|s|m|h|d|milliseconds?|sec(?:ond)?s?|min(?:ute)?s?|hours?|days?)(?![a-z])"
+_SAID = re.compile(rf"(?:try again|retry|resets?) (?:in|after) ~?((?:{_AMOUNT}(?:,? (?:and )?)?)+)", re.I)
 # A clock time in a provider's words: resets 5:30am (UTC), try again at 3:29 AM, try again at Dec 3rd, 4:05 PM.
 _CLOCK = re.compile(
     r"(?:try again|retry|resets?|available again)(?: at| on)? "
@@ -50,7 +50,12 @@ _CLOCK = re.compile(
     re.I,
 )
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_UNITS = {"ms": 0.001, "mil": 0.001, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "hou": 3600.0}
+_UNITS = {
+    **{"ms": 0.001, "mil": 0.001, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0},
+    **{"h": 3600.0, "hou": 3600.0, "d": 86400.0, "day": 86400.0},
+}
+_CLOCKS_DIFFER = timedelta(minutes=2)
+_HALF_A_YEAR = timedelta(days=180)
 
 
 _USAGE = "marathon_usage"
@@ -192,18 +197,19 @@ def _until(clock: re.Match[str], now: float) -> float:
             zone = ZoneInfo(clock["zone"])
         except (ValueError, OSError):  # a name of no zone; the machine's own is the best guess
             zone = None
-    present = datetime.fromtimestamp(now).astimezone(zone)
+    present = datetime.fromtimestamp(now, zone)
+    past = present - _CLOCKS_DIFFER
     hour = int(clock["hour"]) % 12 + (12 if clock["half"].lower() == "pm" else 0)
     try:
         then = present.replace(hour=hour, minute=int(clock["minute"] or 0), second=0, microsecond=0)
         if clock["month"]:
             month = _MONTHS.index(clock["month"].lower()) + 1
             then = then.replace(year=int(clock["year"] or then.year), month=month, day=int(clock["day"]))
-            if then < present and not clock["year"]:
+            if then < present - _HALF_A_YEAR and not clock["year"]:
                 then = then.replace(year=then.year + 1)
-        elif then <= present:
+        elif then <= past:
             then += timedelta(days=1)
     except ValueError:  # no such day or hour
         return 0
     # A minute is how exact these words are.
-    return then.timestamp() + 60 - now if then > present else 0
+    return max(60.0, then.timestamp() + 60 - now) if then > past else 0

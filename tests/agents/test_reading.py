@@ -95,6 +95,7 @@ def test_a_very_long_message_is_cut() -> None:
         (error(429, "Please try again in 1h12m30.5s."), 4350.5),
         (error(429, "Your limit resets in 2 hours, 5 minutes."), 7500),
         (error(429, "Please retry after 3 seconds"), 3),
+        (error(429, "Try again in 2 days 3 hours and 5 minutes."), 183_900),
         ("You have hit your ChatGPT usage limit (plus plan). Try again in ~45 min.", 2700),
         (error(429, "Please try again in 20s.", retry_after=7), 7),
         (error(429, "Please try again later."), None),
@@ -136,6 +137,13 @@ def test_a_stated_moment_is_waited_for_unless_it_is_over(key: str, ahead: float,
         ("try again at Nov 19th, 4:05 AM", "2026-11-19T04:06Z"),
         ("try again at Nov 18th, 2026 8:05 PM.", "2026-11-18T20:06Z"),
         ("Your weekly limit resets Nov 19 at 5am (UTC)", "2026-11-19T05:01Z"),
+        ("Your weekly limit resets Nov 24 at 5am (UTC)", "2026-11-24T05:01Z"),
+        ("resets Jan 2, 5am (UTC)", "2026-11-26T07:00Z"),
+        ("resets 7am (UTC)", "2026-11-18T07:01Z"),
+        ("resets 6:59am (UTC)", "2026-11-18T07:01Z"),
+        ("resets 6:58am (UTC)", "2026-11-19T06:59Z"),
+        ("resets Nov 18 at 6:59am (UTC)", "2026-11-18T07:01Z"),
+        ("try again at Nov 17th, 4:05 AM", None),
         ("try again at Nov 17th, 2026 4:05 AM", None),
         ("try again at Feb 30th, 4:05 AM", None),
         ("resets 31:99am (UTC)", None),
@@ -155,6 +163,16 @@ def test_a_clock_time_in_the_providers_words_is_waited_for(
     time.tzset()
 
 
+def test_a_clock_time_of_the_machine_is_right_on_the_night_the_clocks_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    now = datetime.fromisoformat("2026-10-24T22:00+02:00").timestamp()
+    then = datetime.fromisoformat("2026-10-25T05:31+01:00").timestamp()
+    assert failure_of("try again at 5:30 AM", now).retry_after == then - now
+    monkeypatch.undo()
+    time.tzset()
+
+
 def test_fields_of_their_own_come_before_the_words() -> None:
     now = 1_790_000_000.0
     limited = failure_of("resets 5:30am (UTC)", now, status=429, resets_at=now + 77)
@@ -165,7 +183,7 @@ def test_fields_of_their_own_come_before_the_words() -> None:
 
 
 @pytest.mark.parametrize("message", [error(429, retry_after=1e9), error(429, resets_at=1e12), "Try again in 900h."])
-def test_no_one_waits_for_more_than_a_day(message: str) -> None:
+def test_no_one_waits_for_much_more_than_a_week(message: str) -> None:
     assert failure_of(message, 0.0).retry_after == LONGEST_WAIT
 
 
