@@ -23,7 +23,7 @@ from marathon.agents.conversation import Conversation
 from marathon.agents.permissions import ALLOWED, Request, allows
 from marathon.agents.pi.typed import Typed
 from marathon.agents.programs import Program
-from marathon.agents.reading import Failure, Records, table_in
+from marathon.agents.reading import Failure, Records, table_in, tables_in
 from marathon.core.error_kind import is_blocking
 from marathon.core.events import LONGEST_TEXT, Event, Notice, Output
 from marathon.core.life import Steer
@@ -222,9 +222,9 @@ class _Session(Conversation):
             self._new_session()
         elif method == "session/new":
             self._session = one_line(str(result.get("sessionId", "")), 100)
-            options = {each.get("id"): each for each in map(table_in, result.get("configOptions") or [])}
+            options = {each.get("id"): each for each in tables_in(result.get("configOptions"))}
             self._reading.model = str(options.get("model", {}).get("currentValue") or "")
-            modes = [table_in(mode).get("id") for mode in table_in(result.get("modes")).get("availableModes") or []]
+            modes = [mode.get("id") for mode in tables_in(table_in(result.get("modes")).get("availableModes"))]
             if self._agent.row.mode in modes:
                 self._request("session/set_mode", sessionId=self._session, modeId=self._agent.row.mode)
             self._prompt(Path(self.host.prompt).read_text(encoding="utf-8"))
@@ -261,7 +261,7 @@ class _Session(Conversation):
         return Notice(f"? May {self._agent.name} do this: {about} (y or n, then Enter)", "warning")
 
     def _decide(self, id: object, question: dict[str, Any], kind: str) -> None:
-        options = [table_in(each) for each in question.get("options") or []]
+        options = tables_in(question.get("options"))
         chosen = next((each.get("optionId") for each in options if each.get("kind") == kind), None)
         outcome = {"outcome": "selected", "optionId": chosen} if chosen is not None else {"outcome": "cancelled"}
         self._reading.refused = kind == "reject_once"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from marathon.agents.permissions import Request
-from marathon.agents.reading import Failure, failure_of, table_in, text_in
+from marathon.agents.reading import Failure, failure_of, table_in, tables_in, text_in
 from marathon.core.budgets import number_in, usage_in
 from marathon.core.events import LONGEST_TEXT, Event, Text, ToolCalled, ToolEnded, Used
 from marathon.core.text import one_line
@@ -61,7 +61,7 @@ class Reading:
             "cacheRead": number_in(usage.get("cachedReadTokens")),
             "cacheWrite": number_in(usage.get("cachedWriteTokens")),
         }
-        models = [table_in(each).get("model") for each in quota.get("model_usage") or []]
+        models = [each.get("model") for each in tables_in(quota.get("model_usage"))]
         yield Used(usage_in({**(tokens if sums else {}), "turns": 1, "model": self.model or next(iter(models), "")}))
 
     def call_of(self, update: dict[str, Any]) -> dict[str, Any]:
@@ -88,7 +88,7 @@ class Reading:
             self._began[id] = time.monotonic()
             yield called
         if status != "in_progress":
-            parts = [table_in(part) for part in call.get("content") or []]
+            parts = tables_in(call.get("content"))
             text = text_in([part.get("content") for part in parts])
             diff = "\n".join(_diff(part) for part in parts if part.get("type") == "diff")
             seconds = round(time.monotonic() - self._began[id], 3)
@@ -120,8 +120,8 @@ def denials(agent: str, requests: Iterable[Request]) -> str:
 
 
 def _paths(call: dict[str, Any]) -> list[str]:
-    places = [*(call.get("locations") or []), *(call.get("content") or [])]
-    return [path for place in places if isinstance(path := table_in(place).get("path"), str)]
+    places = [*tables_in(call.get("locations")), *tables_in(call.get("content"))]
+    return [path.replace("\0", "�") for place in places if isinstance(path := place.get("path"), str)]
 
 
 def _first(values: list[str]) -> str:

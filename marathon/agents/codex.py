@@ -15,7 +15,7 @@ from marathon import __version__
 from marathon.agents.base import Host, Outcome, failed_outcome
 from marathon.agents.conversation import OneSession
 from marathon.agents.programs import Program, ProgramAgent
-from marathon.agents.reading import Failure, failure_of, table_in
+from marathon.agents.reading import Failure, failure_of, table_in, tables_in
 from marathon.core.budgets import Usage, number_in, usage_in
 from marathon.core.events import Event, Notice, Text, ToolCalled, ToolEnded, Used
 from marathon.core.life import Steer
@@ -161,7 +161,7 @@ def called(item: dict[str, Any]) -> ToolCalled | None:
         case "commandExecution":
             return ToolCalled(id, "shell", {"command": command_of(item)})
         case "fileChange":
-            paths = [str(table_in(each).get("path")) for each in item.get("changes") or []]
+            paths = [str(each.get("path")) for each in tables_in(item.get("changes"))]
             return ToolCalled(id, "edit", {"path": ", ".join(paths)})
         case "mcpToolCall":
             return ToolCalled(id, f"{item.get('server')}.{item.get('tool')}", table_in(item.get("arguments")))
@@ -172,7 +172,7 @@ def called(item: dict[str, Any]) -> ToolCalled | None:
 
 def command_of(table: dict[str, Any]) -> str:
     """A command without the shell that Codex wraps around it."""
-    actions = [table_in(each).get("command") for each in table.get("commandActions") or []]
+    actions = [each.get("command") for each in tables_in(table.get("commandActions"))]
     return " && ".join(map(str, filter(None, actions))) or str(table.get("command") or "")
 
 

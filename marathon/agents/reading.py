@@ -158,12 +158,16 @@ def table_in(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def tables_in(value: Any) -> list[dict[str, Any]]:
+    """The JSON objects of a list. None if it is something else."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
 def text_in(content: Any) -> str:
     """The text of a message or of a tool's result, without thoughts, calls and images."""
     if isinstance(content, str):
         return content
-    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
-    texts = [part.get("text") for part in parts if part.get("type") == "text"]
+    texts = [part.get("text") for part in tables_in(content) if part.get("type") == "text"]
     return "\n".join(text for text in texts if isinstance(text, str))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from marathon.agents.base import Host, Outcome, failed_outcome
 from marathon.agents.conversation import OneSession
 from marathon.agents.programs import Program, ProgramAgent
-from marathon.agents.reading import Failure, failure_of, table_in, text_in
+from marathon.agents.reading import Failure, failure_of, table_in, tables_in, text_in
 from marathon.core.budgets import Usage, number_in, usage_in
 from marathon.core.events import Event, Notice, Text, ToolCalled, ToolEnded, Used
 from marathon.core.life import Steer
@@ -168,7 +168,7 @@ class Reading:
             return
         if role == "assistant" and record.get("parent_tool_use_id") is None:
             self.said += text_in(content)
-        for part in filter(lambda part: isinstance(part, dict), content if isinstance(content, list) else []):
+        for part in tables_in(content):
             if part.get("type") == "tool_use":
                 call = ToolCalled(_id(part, "id"), str(part.get("name")), table_in(part.get("input")))
                 self._calls[call.id], self._began[call.id] = call, self.clock()
