@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ def wrap(marathon: Marathon, agent: str, usage_file: str) -> str:
     with contextlib.suppress(GitFailed):
         repository.append(Path(git(project, "rev-parse", "--path-format=absolute", "--git-common-dir")))
     Path(usage_file).touch(mode=0o600)
-    writable = [project, *repository, task.folder, *_of_agent(agent, marathon.environ.get("HOME") or "/")]
+    writable = [project, *repository, task.folder, *of_agent(agent, marathon.environ)]
     others = [path / OWN for path in task.folder.parent.iterdir() if (path / OWN).is_dir()]
     state = platformdirs.user_state_path("pi-marathon")
     closed = [*others, *(each / name for each in repository for name in ("hooks", "config"))]
@@ -37,13 +37,17 @@ def wrap(marathon: Marathon, agent: str, usage_file: str) -> str:
     return json.dumps([*words, *(word for path in open_again for word in ("--bind-try", path, path))])
 
 
-def _of_agent(name: str, home: str) -> list[Path]:
+def of_agent(name: str, environ: Mapping[str, str]) -> list[Path]:
     """The folders in which an agent keeps its sessions and its login."""
+    home, usual = environ.get("HOME") or "/", {"DATA": ".local/share", "STATE": ".local/state", "CONFIG": ".config"}
     known = {
-        "pi": [pi_folder()],
-        "claude": [claude_folder(), Path(home, ".claude.json")],
-        "codex": [Path(os.environ.get("CODEX_HOME") or Path(home, ".codex"))],
-        "gemini": [Path(home, ".gemini")],
-        "opencode": [Path(home, each, "opencode") for each in (".local/share", ".local/state", ".config")],
+        "pi": [pi_folder(environ)],
+        "claude": [claude_folder(environ), Path(home, ".claude.json")],
+        "codex": [Path(environ.get("CODEX_HOME") or Path(home, ".codex"))],
+        "gemini": [Path(environ.get("GEMINI_CLI_HOME") or home, ".gemini")],
+        "opencode": [
+            Path(environ.get(f"XDG_{kind}_HOME") or Path(home, below), "opencode")
+            for kind, below in {**usual, "CACHE": ".cache"}.items()
+        ],
     }
     return known.get(name, [])

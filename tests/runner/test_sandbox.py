@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from marathon.runner.sandbox import of_agent
 from tests.agents.conformance.adapters import ADAPTERS, ModelWorld
 from tests.git.test_snapshot import git
 from tests.real.model_server import ToolCall, Turn, Work, by_phase
@@ -104,3 +105,17 @@ def test_our_tools_over_mcp_work_inside(tmp_path: Path) -> None:
     real.close()
     assert ran.returncode == 3, ran.stdout + ran.stderr
     assert real.records("gate_opened")[-1]["reason"] == "question"
+
+
+@pytest.mark.parametrize(
+    ("agent", "variable", "below"),
+    [
+        ("opencode", "XDG_DATA_HOME", "opencode"),
+        ("opencode", "XDG_CACHE_HOME", "opencode"),
+        ("gemini", "GEMINI_CLI_HOME", ".gemini"),
+        ("codex", "CODEX_HOME", ""),
+        ("claude", "CLAUDE_CONFIG_DIR", ""),
+    ],
+)
+def test_the_agent_may_write_where_its_environment_says(agent: str, variable: str, below: str) -> None:
+    assert Path("/elsewhere", below) in of_agent(agent, {"HOME": "/home/me", variable: "/elsewhere"})
