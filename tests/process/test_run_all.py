@@ -212,9 +212,10 @@ def test_a_long_tail_is_cut_between_characters_and_garbage_is_shown_as_such(seve
 
 def test_floods_fill_neither_memory_nor_disk_and_hold_nobody_up(several: Round) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    several.sh("head -c 100M /dev/zero; echo the end", timeout=120.0)
-    several.sh("yes | head -c 100M >&2; echo the end", timeout=120.0)
-    several.sh("echo small")
+    on = "until [ -e small ]; do head -c 1M /dev/zero; done; sleep 1"  # until the small one came through beside it
+    several.sh(f"head -c 100M /dev/zero; {on}; echo the end", timeout=120.0)
+    several.sh(f"yes | head -c 100M >&2; {on} >&2; echo the end", timeout=120.0)
+    several.sh("echo small; touch small")
     floods = several.run()
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     assert grown < 30
