@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from marathon.process.signals import Signals
-from marathon.process.start import Command
+from marathon.process.start import Command, StartFailed
 from marathon.process.supervisor import run
 
 
@@ -59,4 +59,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except StartFailed as error:  # plain: since 3.13 a traceback on a terminal is coloured
+        sys.exit(f"StartFailed: {error}")

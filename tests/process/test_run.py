@@ -101,7 +101,9 @@ def test_it_has_exactly_the_environment_and_directory_it_was_given(session: Sess
 def test_it_starts_with_default_signals_and_its_own_session(session: Session) -> None:
     ran = session.sh("grep -E '^Sig(Blk|Ign)' /proc/self/status; ps -o pid=,sid=,pgid= -p $$")
     *masks, ids = ran.text().split(b"\n")
-    assert [int(mask.split()[1], 16) for mask in masks] == [0, 0]
+    # Not the two that glibc keeps for itself: its posix_spawn leaves them ignored, and no program can change that.
+    usable = sum(1 << (number - 1) for number in signal.valid_signals())
+    assert [int(mask.split()[1], 16) & usable for mask in masks] == [0, 0]
     assert len(set(ids.split())) == 1
 
 
