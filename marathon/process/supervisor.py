@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 
+from marathon.process import tree
 from marathon.process.clock import since_boot
 from marathon.process.guarded import Guarded
 from marathon.process.output import Lines, Transcript
@@ -125,6 +126,11 @@ class Resident:
             ended = child.finish()
             self._lines.flush()
         return ended, ended.seconds
+
+    def is_alive(self) -> bool:
+        """Asked of the process itself: its guardian may not have told its end yet."""
+        process = tree.look(self._child.agent)
+        return process is not None and tree.is_alive(process)
 
     def sweep(self) -> int:
         """End what its tools left running; returns how many processes that were."""

@@ -111,18 +111,27 @@ def test_a_pi_that_dies_meanwhile_is_followed_by_a_new_one(tmp_path: Path, reque
     assert len(started(tmp_path)) == 2
 
 
+@pytest.mark.parametrize("told", [True, False])
 def test_a_pi_that_dies_with_its_answer_is_followed_by_a_new_one(
-    tmp_path: Path, request: pytest.FixtureRequest
+    tmp_path: Path, told: bool, request: pytest.FixtureRequest
 ) -> None:
-    """The runner sleeps meanwhile, so that it hears of both at once."""
+    """The runner sleeps meanwhile, so that it hears of both at once. Or the guardian is late, and tells its end later."""
     (tmp_path / "silent").touch()
     slow: subprocess.Popen[str] = request.getfixturevalue("slow")
     until(lambda: (tmp_path / "asked").exists(), "pi is asked for an empty context")
     (pid,) = started(tmp_path)
+    process = tree.look(pid)
+    assert process is not None
     slow.send_signal(signal.SIGSTOP)
+    if not told:
+        guardian = process.parent()
+        assert guardian is not None
+        guardian.suspend()
     (tmp_path / "last").touch()
     (tmp_path / "silent").unlink()
-    until(lambda: tree.look(pid) is None, "pi is gone")
+    until(lambda: not tree.is_alive(process), "pi is gone")
+    if told:
+        until(lambda: tree.look(pid) is None, "its guardian knows")
     slow.send_signal(signal.SIGCONT)
     assert slow.wait(60) == 4
     assert len(started(tmp_path)) == 2

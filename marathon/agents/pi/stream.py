@@ -73,7 +73,7 @@ class _Session(Conversation):
         self.attend(lambda: request in self._run.responses, READY_WITHIN)
         response = self._run.responses.get(request, {})
         given = response.get("success") is True and not table_in(response.get("data")).get("cancelled")
-        return given and self.exit is None
+        return given and self.process.is_alive()
 
     def run(self) -> Outcome:
         self._run = Run(settles=self._settles)  # what pi said while it emptied its context does not count
