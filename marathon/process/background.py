@@ -18,6 +18,7 @@ def go_on_in_background(take_over: Callable[[], None], told: Callable[[int], str
     """Returns in a fork, which has everything that was open here, but no terminal.
 
     The fork calls `take_over` first. Then this process prints what `told` says of the fork's pid and ends with 0.
+    As safe as the guardian's fork, and for the same reason: a runner has one thread.
     """
     with contextlib.suppress(OSError, ValueError):
         for stream in filter(None, (sys.stdout, sys.stderr)):

@@ -71,6 +71,9 @@ def fork_guardian(command: Command) -> tuple[int, Wire, str, dict[str, int]]:
     """Its pid, our end of the wire, the mark of its tree, and the "out" and "err" of the agent to read from.
 
     Closing our end of the wire makes the guardian end the tree, and itself.
+
+    A fork is safe while we have one thread: a lock that another one holds would stay locked in the child. So nothing
+    that runs in a runner leaves a thread behind. What needs threads (the page, the MCP server) never forks.
     """
     mark = os.urandom(8).hex()
     if linux.HERE:

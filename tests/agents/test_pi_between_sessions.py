@@ -115,7 +115,7 @@ def test_a_pi_that_dies_meanwhile_is_followed_by_a_new_one(tmp_path: Path, reque
 def test_a_pi_that_dies_with_its_answer_is_followed_by_a_new_one(
     tmp_path: Path, told: bool, request: pytest.FixtureRequest
 ) -> None:
-    """The runner sleeps meanwhile, so that it hears of both at once. Or the guardian is late, and tells its end later."""
+    """The runner sleeps meanwhile, so that it hears of both at once. Or pi's guardian is late to tell it."""
     (tmp_path / "silent").touch()
     slow: subprocess.Popen[str] = request.getfixturevalue("slow")
     until(lambda: (tmp_path / "asked").exists(), "pi is asked for an empty context")
