@@ -2,9 +2,12 @@
 
 import re
 import tomllib
+from importlib.metadata import metadata
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 import marathon
 from tests.packaging.checkouts import ROOT
@@ -73,3 +76,16 @@ def test_changelog_begins_with_the_version_of_the_package() -> None:
     newest = re.search(r"^## \[([^]]+)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert newest is not None
     assert newest.group(1) == marathon.__version__
+
+
+@pytest.mark.parametrize("python", re.findall(r"python(3\.\d+)", (ROOT / "bin" / "setup.sh").read_text()))
+def test_the_pins_are_all_that_is_needed_on_every_python_that_setup_looks_for(python: str) -> None:
+    """They are installed without looking for more, so a package that only one Python needs would be missing there."""
+    pinned = {normal(pin) for file in PINS for pin in pins(file)}
+    as_there = {"python_version": python, "python_full_version": f"{python}.0"}
+    for name in pinned:
+        about = metadata(name)
+        assert SpecifierSet(about["Requires-Python"] or "").contains(f"{python}.0"), name
+        for each in map(Requirement, about.get_all("Requires-Dist") or []):
+            if each.marker is None or each.marker.evaluate({**as_there, "extra": ""}):
+                assert normal(each.name) in pinned, f"{name} needs {each} with Python {python}"
