@@ -12,6 +12,15 @@ def test_a_ready_checkout_starts_without_a_word(tmp_path: Path) -> None:
     assert "pi-marathon" in done.stdout
 
 
+def test_help_of_a_command_that_needs_more_packages_installs_none(tmp_path: Path) -> None:
+    checkout = quick_checkout(tmp_path / "checkout")
+    for command in ("mcp", "web", "review"):
+        done = start(checkout / "bin" / "pi-marathon", command, "--help", cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert f"pi-marathon {command}" in done.stdout
+    assert "up to date" in start(checkout / "bin" / "pi-marathon", "mcp", cwd=tmp_path).stderr
+
+
 def test_symlinks_from_elsewhere_and_a_moved_checkout(tmp_path: Path) -> None:
     checkout = quick_checkout(tmp_path / "checkout").rename(tmp_path / "moved away")
     bin_folder = tmp_path / "bin"
