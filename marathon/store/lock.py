@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import shlex
 import socket
 import time
 from dataclasses import asdict, dataclass, replace
@@ -47,8 +48,8 @@ class Held(TaskBusy):
 
     def __init__(self, task: Path, holder: Holder | None) -> None:
         who = f" ({holder})" if holder else ""
-        see, end = f"pi-marathon status {task}", f"pi-marathon stop {task}"
-        super().__init__(f"Another runner has this task{who}. To see it: {see}   To end it: {end}")
+        see, end = (f"pi-marathon {verb} {shlex.quote(str(task))}" for verb in ("attach", "stop"))
+        super().__init__(f"Another runner has this task{who}. To see it and answer: {see}   To end it: {end}")
         self.holder = holder
 
 

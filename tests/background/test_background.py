@@ -49,6 +49,7 @@ def test_it_waits_at_gates_and_is_answered_from_a_shell(world: World) -> None:
     assert "See it:    pi-marathon attach task" in told
     busy = world.run()
     assert busy.returncode == 6
+    assert "To see it and answer: pi-marathon attach task   To end it: pi-marathon stop task" in busy.stderr
     assert world.cli("approve", "task").returncode == 0
     at_gate(world, 2)
     assert world.cli("approve", "task").returncode == 0
