@@ -51,8 +51,10 @@ def test_doctor_knows_the_other_agents(world: World) -> None:
     assert f"✓ codex: 0.166.0 ({folder}/codex)\n• codex's login: not logged in" in told
     assert "→ Type: codex login" in told
     assert told.splitlines()[-1].endswith("--agent claude")
-    empty = world.cli("doctor", PATH="/usr/bin:/bin").stdout
+    empty = world.cli("doctor", MARATHON_PI="/nonexistent/pi", PATH="/usr/bin:/bin").stdout
     assert "• claude: claude was not found\n   → Install it: npm install -g @anthropic-ai/claude-code" in empty
+    assert "✓ agents: acp, claude, codex, command, " in told
+    assert "✓ agents: acp, command, rehearsal\n" in empty
 
 
 def test_doctor_ends_with_the_next_step(world: World) -> None:

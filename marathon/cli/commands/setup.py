@@ -153,7 +153,10 @@ class Finding:
 @click.pass_context
 def doctor(ctx: click.Context, as_json: bool) -> None:
     """Check this machine and say what to type where something is wrong; exit 1 if anything necessary is missing."""
-    findings = [*_findings(), *_pi_findings(), *_agent_findings()]
+    found = [*_pi_findings(), *_agent_findings()]
+    missing = {finding.name for finding in found if finding.level != "good"}
+    agents = Finding("agents", "good", ", ".join(name for name in sorted(AGENTS) if name not in missing))
+    findings = [*_findings(), *found, agents]
     if as_json:
         click.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:
@@ -187,7 +190,6 @@ def _findings() -> Iterator[Finding]:
     yield _judged("sandbox", not why, why.partition(". ")[0] or "bwrap works (--sandbox)", cure)
     yield _locks()
     yield _states()
-    yield Finding("agents", "good", ", ".join(sorted(AGENTS)))
     library = _library()
     names = ", ".join(sorted(library.refused or library.workflows))
     found = f"refused: {names}" if library.refused else names
