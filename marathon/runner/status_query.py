@@ -153,6 +153,8 @@ def _running(known: Known, now: Now) -> dict[str, Any]:
         "startedAt": life.session.at,
         "seconds": round(max(0.0, now.wall - datetime.fromisoformat(life.session.at).timestamp()), 1),
         "usage": vars(done.usage),
+        "tool": done.tool,
+        "tool_seconds": round(max(0.0, now.wall - done.tool_began), 1) if done.tool else 0,
         "last_tool": done.last_tool,
         "last_line": done.last_line,
     }

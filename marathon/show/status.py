@@ -61,7 +61,7 @@ def status_lines(status: Status) -> list[str]:
         ("Used", _used(status.usage)),
         ("Budget", ", ".join(status.budget)),
         ("Now", _running(status.session) if status.session else ""),
-        ("Doing", status.session["last_tool"] if status.session else ""),
+        *(_calls(status.session) if status.session else ()),
         ("Said", status.session["last_line"] if status.session else ""),
         ("Plan", status.steps),
         ("Oversight", "you are asked after every session" if status.oversight == "colleague" else ""),
@@ -122,6 +122,13 @@ def _running(facts: dict[str, Any]) -> str:
     used = [_money(usage), f"{amount(usage.tokens)} tokens"] if usage.turns else []
     since = f"session {facts['iteration']} ({one_line(facts['phase'], 40)}) for {duration(facts['seconds'])}"
     return ", ".join(filter(None, [since, *used]))
+
+
+def _calls(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """The call that runs now, and else the last one."""
+    if facts["tool"]:
+        return [("Doing", f"{facts['tool']} (for {duration(facts['tool_seconds'])})")]
+    return [("Did", facts["last_tool"])]
 
 
 def _used(usage: Usage) -> str:

@@ -225,12 +225,15 @@ class Activity(NamedTuple):
     """What a session has done so far, as its log tells."""
 
     usage: Usage
+    tool: str = ""  # the calls that run now
+    tool_began: float = 0  # when the oldest of them began
     last_tool: str = ""
     last_line: str = ""
 
 
 def activity(path: Path | str) -> Activity:
     usage, tool, said = Usage(), "", ""
+    running: dict[str, tuple[str, float]] = {}
     for event in follow(path):
         match event:
             case Used():
@@ -238,10 +241,15 @@ def activity(path: Path | str) -> Activity:
             case ToolCalled():
                 usage = usage.plus(usage_of([event]))
                 tool = f"{event.name} {event.summary}".rstrip()
+                running[event.id] = tool, event.at
+            case ToolEnded():
+                running.pop(event.id, None)
             case Text(thinking=False) | Output():
                 said = event.text if event.text.strip() else said
     lines = [line for line in said.splitlines() if line.strip()]
-    return Activity(usage, one_line(tool, 200), one_line(lines[-1], 200) if lines else "")
+    now = one_line(" + ".join(name for name, _ in running.values()), 200)
+    began = min((at for _, at in running.values()), default=0.0)
+    return Activity(usage, now, began, one_line(tool, 200), one_line(lines[-1], 200) if lines else "")
 
 
 def _read(path: Path | str, offset: int) -> bytes:

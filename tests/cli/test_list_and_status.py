@@ -7,10 +7,12 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from rich.cells import cell_len
 
+from tests.process.driver import until
 from tests.support.listing import listing
 from tests.support.world import World, chunk, finish, plan, research
 
@@ -89,6 +91,54 @@ def test_the_resume_command_of_status_can_be_typed_as_it_is(world: World) -> Non
     )
     assert ran.returncode == 3
     assert world.sessions() == 2
+
+
+# Speaks pi's RPC: one call that has ended, one that runs until the file `ended` is there, and then silence.
+PI_AT_WORK = """
+import json, pathlib, sys, time
+if sys.argv[2] == "--version":
+    sys.exit(print("0.87.1"))
+if "--no-session" in sys.argv:  # the start that the runner makes to see whether pi works
+    sys.exit()
+
+def say(**record):
+    print(json.dumps(record), flush=True)
+
+def call(what, id, command):
+    about = {"result": {"content": []}, "isError": False} if what == "end" else {"args": {"command": command}}
+    say(type=f"tool_execution_{what}", toolCallId=id, toolName="bash", **about)
+
+asked = json.loads(sys.stdin.readline())
+say(id=asked["id"], type="response", command=asked["type"], success=True)
+say(type="agent_start")
+call("start", "1", "git status")
+call("start", "2", "npm test")
+call("end", "1", "")
+while not pathlib.Path(sys.argv[1]).exists():
+    time.sleep(0.02)
+call("end", "2", "")
+sys.stdin.read()
+"""
+
+
+def test_status_names_the_call_that_runs_now(world: World, tmp_path: Path) -> None:
+    script, program, ended = tmp_path / "pi.py", tmp_path / "pi", tmp_path / "ended"
+    script.write_text(PI_AT_WORK)
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -IS "{script}" "{ended}" "$@"\n')
+    program.chmod(0o755)
+    started = world.cli("--task", "task", "--agent", "pi", "--mode", "stream", "--detach", MARATHON_PI=str(program))
+    assert started.returncode == 0, started.stderr
+
+    def told() -> str:
+        return world.cli("status", "task").stdout
+
+    try:
+        until(lambda: re.search(r"^Doing: +bash npm test \(for \d+s\)$", told(), re.M), "only what has not ended")
+        ended.touch()
+        until(lambda: re.search(r"^Did: +bash npm test$", told(), re.M), "the last call, which has ended")
+        assert "Doing:" not in told()
+    finally:
+        world.cli("kill", "task")
 
 
 def test_what_an_agent_wrote_cannot_act_on_the_terminal(world: World) -> None:
