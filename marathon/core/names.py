@@ -1,4 +1,4 @@
-"""Which task a human means by a name."""
+"""How a task is named, and which one a human means by a name."""
 
 from __future__ import annotations
 
@@ -31,28 +31,54 @@ def is_whole_name(typed: str, names: Iterable[str]) -> bool:
 
 
 def meant(typed: str, names: Sequence[str]) -> list[str]:
-    """The names that may be meant: those that are typed in full, with or without the time, else all with this part."""
-    said = _plain(typed)
-    whole = [name for name in names if _plain(name) == said]
-    short = [name for name in names if _plain(short_name(name)) == said]
-    return whole or short or [name for name in names if said in _plain(name)]
+    """The names that may be meant: those that are typed in full, with or without the time, else all with this part.
+
+    A title finds the task that was made of it.
+    """
+    for plain in (_plain, _slugged):
+        said = plain(typed)
+        whole = [name for name in names if said and plain(name) == said]
+        if found := whole or [name for name in names if said and plain(short_name(name)) == said]:
+            return found
+    return [name for name in names if said and said in _slugged(name)]
 
 
 def similar(typed: str, names: Sequence[str]) -> str:
     """The name that is probably meant by one that no task has: as a whole or by a word of it. Empty if none is."""
     from difflib import get_close_matches
 
-    short = {_plain(short_name(name)): short_name(name) for name in names}
+    short = {_slugged(short_name(name)): short_name(name) for name in names}
     words = {word: name for plain, name in short.items() for word in plain.split("-")} | short
-    return words[near[0]] if (near := get_close_matches(_plain(typed), words, 1, 0.75)) else ""
+    return words[near[0]] if (near := get_close_matches(_slugged(typed), words, 1, 0.75)) else ""
 
 
 def completions(typed: str, names: Sequence[str]) -> list[str]:
     """What a shell may offer for the beginning of a name. Names stand without their time, where one task has it."""
     short = [short_name(name) for name in names]
     clear = [one if short.count(one) == 1 else name for one, name in zip(short, names, strict=True)]
-    begun = [name for name in clear if _plain(name).startswith(_plain(typed))]
-    return begun or [name for name in names if _plain(name).startswith(_plain(typed))]
+    for plain in (_plain, _slugged):
+        for offered in (clear, names):
+            if begun := [name for name in offered if plain(name).startswith(plain(typed))]:
+                return begun
+    return []
+
+
+def slug(title: str) -> str:
+    """A name made of a title: only small letters of any script, Latin ones without accents, digits and hyphens."""
+    letters = (_unaccented(each) for each in unicodedata.normalize("NFKC", title))
+    return "-".join("".join(letters).lower().split())
+
+
+def _unaccented(letter: str) -> str:
+    """A Latin letter without its accents, any other letter as it is, a space for everything else."""
+    base = unicodedata.normalize("NFD", letter)[0]
+    if base.isascii() and base.isalnum():
+        return base
+    return letter if letter.isalnum() or unicodedata.category(letter)[0] == "M" else " "
+
+
+def _slugged(name: str) -> str:
+    return slug(name).casefold()
 
 
 def _plain(name: str) -> str:

@@ -57,6 +57,13 @@ def test_a_task_is_named_by_path_by_a_part_of_its_name_and_by_a_dot(world: World
         assert named(at(world, place, "status", typed, "--json")) == f"docs/tasks/{RATE}"
 
 
+def test_a_task_is_named_by_the_title_it_was_made_of(world: World) -> None:
+    assert world.cli("new", "Größe ändern", "--goal", "x").returncode == 0
+    task(world, CARD)
+    for typed in ("größe", "Größe ändern", "grosse"):
+        assert named(world.cli("status", typed, "--json")).endswith("-große-andern")
+
+
 def test_two_candidates_are_listed_and_neither_is_taken(world: World) -> None:
     task(world, RATE)
     task(world, CARD)

@@ -13,6 +13,7 @@ API, API_V2, CSV, OLD_CSV = (
     "20250101-000000-csv",
 )
 NAMES = [API, API_V2, CSV, OLD_CSV, "by-hand", "20260205-000000-übung"]
+SIZE = "20260206-000000-große-andern"  # made of the title "Größe ändern"
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,24 @@ NAMES = [API, API_V2, CSV, OLD_CSV, "by-hand", "20260205-000000-übung"]
 )
 def test_a_whole_name_wins_over_a_part_and_nothing_is_guessed(typed: str, found: list[str]) -> None:
     assert meant(typed, NAMES) == found
+
+
+@pytest.mark.parametrize(
+    "typed", ["Größe ändern", "größe-ändern", "grosse", "GRÖSSE", "größe", "gro\u0308ße", "ändern"]
+)
+def test_a_name_is_found_by_the_title_it_was_made_of_and_by_its_words(typed: str) -> None:
+    assert meant(typed, [*NAMES, SIZE]) == [SIZE]
+
+
+def test_a_name_that_is_typed_exactly_is_not_another_that_is_only_spelled_alike() -> None:
+    assert meant("übung", ["übung", "ubung"]) == ["übung"]
+    assert meant("by_hand", ["by_hand", "by-hand"]) == ["by_hand"]
+    assert meant("?!", ["...", "?"]) == []
+
+
+@pytest.mark.parametrize(("typed", "offered"), [("größ", ["große-andern"]), ("api-", ["api-v2"])])
+def test_completion_offers_what_a_title_begins_with(typed: str, offered: list[str]) -> None:
+    assert completions(typed, [*NAMES, SIZE]) == offered
 
 
 @pytest.mark.parametrize(

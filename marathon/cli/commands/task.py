@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import tempfile
-import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -20,6 +19,7 @@ from marathon.cli.arguments import DIRECTORY, message_text
 from marathon.cli.find import TASKS, project_root
 from marathon.core.courses.phases import Phases
 from marathon.core.criteria import said_in_full
+from marathon.core.names import slug
 from marathon.core.score import advise
 from marathon.core.state import WORKFLOW, TaskState
 from marathon.core.text import clean
@@ -114,29 +114,16 @@ def first_state(workflow: str, project: Path) -> bytes:
 
 def _as_it_is(text: str) -> tuple[str, bytes]:
     """A whole text as instructions, with a title for the folder's name: its first line that has a word."""
-    title = next((line for line in text.splitlines() if _words(line)), "task")
+    title = next((line for line in text.splitlines() if slug(line)), "task")
     return title, f"{text.strip()}\n".encode("utf-8", "replace")
 
 
 def kebab(title: str) -> str:
-    """A folder name made of a title: only small letters of any script without accents, digits and hyphens."""
-    name = "-".join(_words(title))[:60].encode()[:LONGEST_NAME].decode(errors="ignore").strip("-")
+    """A folder name made of a title."""
+    name = slug(title)[:60].encode()[:LONGEST_NAME].decode(errors="ignore").strip("-")
     if not name:
         raise WrongUsage(f"The title {title[:60]!r} has no letter or digit for the name of a folder.")
     return name
-
-
-def _words(title: str) -> list[str]:
-    letters = (_plain(each) for each in unicodedata.normalize("NFKC", title))
-    return "".join(letters).lower().split()
-
-
-def _plain(letter: str) -> str:
-    """A Latin letter without its accents, any other letter as it is, a space for everything else."""
-    base = unicodedata.normalize("NFD", letter)[0]
-    if base.isascii() and base.isalnum():
-        return base
-    return letter if letter.isalnum() or unicodedata.category(letter)[0] == "M" else " "
 
 
 def fill(template: bytes, title: str, texts: Mapping[str, str]) -> bytes:
@@ -182,7 +169,7 @@ def _ask(title: str | None, texts: dict[str, str]) -> tuple[str, dict[str, str]]
 
         try:
             if not title:
-                title = asked["title"] = answer("Title (or paste a whole issue):", _words, NEEDS_A_WORD)
+                title = asked["title"] = answer("Title (or paste a whole issue):", slug, NEEDS_A_WORD)
             for key, (heading, hint) in SECTIONS.items():
                 if hint and not texts[key] and "\n" not in title:
                     enough = str.strip if key == "goal" else lambda _: True
