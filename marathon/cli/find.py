@@ -9,7 +9,7 @@ from typing import Literal
 
 import click
 
-from marathon.core.names import completions, is_whole_name, meant, similar
+from marathon.core.names import called, completions, is_whole_name, meant, similar
 from marathon.errors import TaskInvalid, WrongUsage
 from marathon.store.lock import last_holder
 from marathon.store.places import index_folder
@@ -73,7 +73,15 @@ def enter_omitted(when: WhenOmitted) -> Path:
     tasks = tasks_of(root)
     inside = [folder for folder in (now, *now.parents) if folder.is_relative_to(root) and is_task(folder)]
     around = next((folder for folder in inside if folder != root or not tasks), None)
-    return _go(around or _only(when, tasks, root), None, now)
+    taken = around or _only(when, tasks, root)
+    if when != "latest":  # which changes nothing, and shows the task
+        say_which(taken)
+    return _go(taken, None, now)
+
+
+def say_which(task: Path) -> None:
+    """For a command that acts on a task that was not named."""
+    click.echo(f"Task: {called(task.parts)}", err=True)
 
 
 def is_named(word: str) -> bool:

@@ -103,6 +103,7 @@ def test_approve_without_a_task_needs_exactly_one_open_gate(world: World) -> Non
     assert world.cli("redo", "card", "-m", "no").returncode == 0
     approved = at(world, world.project / "src", "approve")
     assert approved.returncode == 0, approved.stderr
+    assert approved.stderr == "Task: task\n"
     assert "pi-marathon --task task" in approved.stdout
     assert world.cli("approve").returncode == 2  # both are answered
 
@@ -118,9 +119,16 @@ def test_steer_and_stop_without_a_task_mean_the_only_one_that_runs(
     missing = world.cli("steer", RATE)
     assert missing.returncode == 2
     assert "The text is missing" in missing.stderr
-    assert world.cli("steer", "use tabs").returncode == 0
-    assert [record["text"] for record in world.records("steer_taken")] in ([], ["use tabs"])
-    assert world.cli("stop").returncode == 0
+    assert world.cli("steer", "task", "use more tabs").stderr == ""
+    sent = world.cli("steer", "use tabs")
+    assert (sent.returncode, sent.stderr) == (0, "Task: task\n")
+    assert [record["text"] for record in world.records("steer_taken")] in (
+        [],
+        ["use more tabs"],
+        ["use more tabs", "use tabs"],
+    )
+    stopped = world.cli("stop")
+    assert (stopped.returncode, stopped.stderr) == (0, "Task: task\n")
     world.release(1)
     assert runner.wait(60) == 3
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from marathon.cli.arguments import DIRECTORY, TASK, message_text, optional_task, task_and_text
+from marathon.cli.find import say_which
 from marathon.core.gates import POLICIES
 from marathon.core.records import Answer, Choice, Gate
 from marathon.core.text import one_line
@@ -167,6 +168,8 @@ def stop(typed: Path | None, now: bool) -> None:
     from marathon.cli.running import enter_running
 
     here, found = Path.cwd(), enter_running(typed, anywhere=typed is not None)
+    if not typed:
+        say_which(found.project / found.shown)
     task = Task.look(found.shown)
     task.inbox.put("stop", to=found.holder.runner, now=now)
     at_once = now or not read_task(found.shown, found.project).life.session
@@ -181,6 +184,8 @@ def kill(typed: Path | None) -> None:
     from marathon.cli.running import enter_running
 
     here, found = Path.cwd(), enter_running(typed, anywhere=typed is not None)
+    if not typed:
+        say_which(found.project / found.shown)
     task, holder = Task.look(found.shown), found.holder
     refuse_inside_a_session(task, "kill")
     task.inbox.put("stop", to=holder.runner, now=True)
