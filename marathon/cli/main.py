@@ -273,7 +273,7 @@ def _guarded(args: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return 130
     except MarathonError as error:
-        _complain(str(error))
+        _complain(_as_typed(str(error)))
         return error.exit_code
     except SystemExit as end:
         # Our reader has gone (status | head). click has replaced stdout by a stream that ignores everything.
@@ -287,6 +287,13 @@ def _guarded(args: list[str]) -> int:
     except Exception:
         _complain(f"something went wrong inside; the state is saved. Details: {_keep_traceback()}")
         return 1
+
+
+def _as_typed(text: str) -> str:
+    """With commands that work in this shell, also from a checkout that is not on the PATH."""
+    from marathon.show.program import program
+
+    return text.replace(": pi-marathon ", f": {program()} ")
 
 
 def _complain(text: str) -> None:

@@ -39,6 +39,13 @@ def test_a_checkout_that_is_not_on_the_path_prints_commands_that_work(world: Wor
     assert facts["answer_with"][0] == f"{ROOT}/bin/pi-marathon approve task"
 
 
+def test_a_command_in_a_refusal_works_too(world: World) -> None:
+    refused = world.cli("status", "nope", PATH=BARE_PATH)
+    assert refused.returncode == 7
+    assert f"To see your tasks: {ROOT}/bin/pi-marathon list   To make one: {ROOT}/bin/pi-marathon new" in refused.stderr
+    assert "To see your tasks: pi-marathon list " in world.cli("status", "nope").stderr
+
+
 def test_another_workflow_for_a_started_task_is_refused(world: World) -> None:
     other(world)
     world.script(research())
