@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -108,8 +109,14 @@ def _find(typed: Path, now: Path, root: Path) -> Path:
     found = [task for task in tasks if task.name in names]
     if len(found) > 1:
         raise WrongUsage(_several(f"{str(typed)!r} may mean any of these tasks. Name one of them:", found, root))
-    if not found and not os.path.lexists(now / typed) and (near := similar(str(typed), [task.name for task in tasks])):
-        raise TaskInvalid(f"There is no task {str(typed)!r}. Did you mean {near}? To see all: pi-marathon list")
+    if not found and not os.path.lexists(now / typed):
+        if near := similar(str(typed), [task.name for task in tasks]):
+            raise TaskInvalid(f"There is no task {str(typed)!r}. Did you mean {near}? To see all: pi-marathon list")
+        known = [each for each in known_tasks(index_folder()) if is_task(each.task)]
+        names = meant(str(typed), [each.task.name for each in known])
+        if elsewhere := dict.fromkeys(each.project for each in known if each.task.name in names):
+            there = "   ".join(f"cd {shlex.quote(str(project))}" for project in elsewhere)
+            raise TaskInvalid(f"{str(typed)!r} is a task of another project. Go there first: {there}")
     return found[0] if found else typed
 
 

@@ -64,6 +64,13 @@ def test_a_task_is_named_by_the_title_it_was_made_of(world: World) -> None:
         assert named(world.cli("status", typed, "--json")).endswith("-große-andern")
 
 
+def test_a_task_of_another_project_is_told_with_the_way_there(world: World, tmp_path: Path) -> None:
+    assert world.cli("new", "Over there", "--goal", "x").returncode == 0
+    asked = at(world, tmp_path / "elsewhere", "status", "over-there")
+    assert asked.returncode == 7
+    assert f"'over-there' is a task of another project. Go there first: cd {world.project}\n" in asked.stderr
+
+
 def test_two_candidates_are_listed_and_neither_is_taken(world: World) -> None:
     task(world, RATE)
     task(world, CARD)
