@@ -33,6 +33,7 @@ from marathon.errors import AgentUnavailable, MarathonError, NotAdopted, WrongUs
 from marathon.process.sandbox import problem
 from marathon.process.signals import Interrupted, Signals
 from marathon.process.terminal import interactive, on_terminal
+from marathon.process.tree import look
 from marathon.runner.background import detach
 from marathon.runner.definition import Source
 from marathon.runner.loop import COMPLETED, run
@@ -48,7 +49,7 @@ from marathon.show.status import Status
 from marathon.store.definitions import load_workflows, workflows_mark
 from marathon.store.file_store import FileStore
 from marathon.store.journal import read_journal
-from marathon.store.lock import holder_of
+from marathon.store.lock import Held, holder_of
 from marathon.store.places import background_folder, codes_folder, index_folder, states_folder, trusted_folder
 from marathon.store.task import Task
 from marathon.store.task_index import forget_task, remember_task
@@ -104,6 +105,9 @@ def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
         raise AgentUnavailable(f"--sandbox: {why}")
     if not records and isinstance(course, Phases):
         check_workflow(course)
+    # Said before an agent is looked for. The lease decides, and ends what a dead runner has left.
+    if (holder := holder_of(task.lock_path)) and look(holder.pid):
+        raise Held(shown, holder)
     if on_terminal() and not line.as_json and team.names[0] not in _START_AT_ONCE:
         print(f"Starting {team.names[0]}…", flush=True)
     team.check(course.pinned(fold(records, course)).phases_of(course.workflow) if isinstance(course, Phases) else ())

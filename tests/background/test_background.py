@@ -50,6 +50,8 @@ def test_it_waits_at_gates_and_is_answered_from_a_shell(world: World) -> None:
     busy = world.run()
     assert busy.returncode == 6
     assert "To see it and answer: pi-marathon attach task   To end it: pi-marathon stop task" in busy.stderr
+    again = world.cli("--task", "task", "--agent", "pi", MARATHON_PI="/nonexistent/pi")
+    assert (again.returncode, "Another runner has" in again.stderr) == (6, True), "before an agent is looked for"
     assert world.cli("approve", "task").returncode == 0
     at_gate(world, 2)
     assert world.cli("approve", "task").returncode == 0
