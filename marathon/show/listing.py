@@ -11,6 +11,7 @@ from typing import Any
 
 from marathon.core.names import completions
 from marathon.core.text import age, one_line
+from marathon.show.program import program
 from marathon.show.status import REBOOTED, Status
 
 _WIDEST = 50  # cells of a column; what an agent wrote may be long
@@ -98,7 +99,7 @@ def in_background(rows: Sequence[Row]) -> list[str]:
     names = [name for row, name in zip(rows, _names(rows), strict=True) if row.status.background]
     if not names:
         return []
-    return [f"In the background: {', '.join(names)}", f"  See it: pi-marathon attach {shlex.quote(names[0])}"]
+    return [f"In the background: {', '.join(names)}", f"  See it: {program()} attach {shlex.quote(names[0])}"]
 
 
 def _names(rows: Sequence[Row]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from marathon.core.budgets import Usage
 from marathon.core.text import amount, clean, counted, duration, one_line
+from marathon.show.program import program
 
 NOTHING_USED = Usage()
 REBOOTED = "stopped by a reboot"
@@ -79,7 +80,7 @@ def status_lines(status: Status) -> list[str]:
     if status.sessions:
         lines += ["Sessions:", *map(session_line, status.sessions)]
     if status.background:
-        lines.append(f"{'See it:':11}pi-marathon attach {shlex.quote(status.task)}")
+        lines.append(f"{'See it:':11}{program()} attach {shlex.quote(status.task)}")
     if status.put_back:
         lines += [
             "Undone, because its phase may not write it. Put it back:",
