@@ -213,7 +213,7 @@ class Site:
         words = form.get("say", "").replace("\r\n", "\n")
         made = add_comment(view.known.task, words, kind=kind, file=name, first=first, last=last, document=document)
         at = f"&at={made.first}" if made.first else ""
-        return _back(request, f"?doc={quoted(name)}&as={quoted(form.get('as', ''))}{at}#{made.id}")
+        return _back(request, f"&doc={quoted(name)}&as={quoted(form.get('as', ''))}{at}#{made.id}")
 
     def _withdraw(self, request: Request) -> Response:
         withdraw(self._view(request).known.task, _form(request).get("id", ""))
@@ -260,7 +260,8 @@ def _form(request: Request) -> dict[str, str]:
 
 
 def _back(request: Request, more: str = "") -> Response:
-    return RedirectResponse(f"{_session(request).base}/task/{request.path_params['id']}{more}", 303)
+    """To the task. `sent` tells the page that its words were taken."""
+    return RedirectResponse(f"{_session(request).base}/task/{request.path_params['id']}?sent=1{more}", 303)
 
 
 def _loops_of(project: Path) -> list[Run]:

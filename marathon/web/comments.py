@@ -21,7 +21,7 @@ def beside(session: Session, view: View, name: str, plain: bool, lines: range) -
 
     def drawn(first: int, last: int) -> tuple[Html, Html]:
         label = f"Comment on line {first}"
-        link = Html(f'<a class="at" href="{address}{first}-{last}#comment" aria-label="{label}">{first}</a>')
+        link = Html(f'<a class="at" href="{address}{first}-{last}#say" aria-label="{label}">{first}</a>')
         below = []
         while here and line_of(here[0], name) <= last:
             below.append(here.popleft())
@@ -66,17 +66,17 @@ def comment_form(session: Session, view: View, name: str, version: str, asked: d
     form = session.form(
         f"{view.path}/comment",
         h("input", type="hidden", name="doc", value=name),
-        h("input", type="hidden", name="version", value=version),
+        h("input", type="hidden", id="version", name="version", value=version),
         h("input", type="hidden", name="as", value=asked.get("as", "")),
         h("label", "Lines (empty: the whole document)", for_="on"),
         h("input", id="on", name="on", value=lines, pattern="[0-9]{1,7}(-[0-9]{1,7})?", placeholder="12-14"),
         h("label", f"Comment on {name}", for_="say"),
-        h("textarea", id="say", name="say", rows=3, required=True, autofocus=bool(first)),
+        h("textarea", id="say", name="say", rows=3, required=True, autofocus="on" in asked),
         h("button", "Must be answered", name="kind", value="must"),
         h("button", "Note", name="kind", value="note"),
     )
     home = h("span", id="comment-home", hidden=True)  # the script moves the form to its lines
-    return text([home, h("details", h("summary", "Comment"), form, id="comment", open=bool(lines))])
+    return text([home, h("details", h("summary", "Comment"), form, id="comment", open="on" in asked)])
 
 
 def comments(session: Session, view: View, name: str) -> Html | None:

@@ -233,7 +233,7 @@ def _number(line: tuple[int, str] | None, link: str = "") -> Html:
     number = line[0] if line else ""
     if not link or not line:
         return h("td", number, class_="number")
-    to = h("a", number, href=f"{link}{number}-{number}#comment", aria_label=f"Comment on line {number}")
+    to = h("a", number, href=f"{link}{number}-{number}#say", aria_label=f"Comment on line {number}")
     return h("td", to, class_="number")
 
 

@@ -27,6 +27,7 @@ _KEYS = {
     "Ctrl+Enter": "send the comment; a question must be answered",
     "d": "what changed since your last look",
     "Enter": "open the task, or go to your answer",
+    "Esc": "close the form; its words are kept",
     "?": "these keys",
 }
 

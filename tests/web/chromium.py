@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from selenium import webdriver
+from selenium.webdriver import ActionChains
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
 
+from tests.process.driver import until
 from tests.support.debian import do_without, ensure
 
 HERE = Path(__file__).resolve().parent
@@ -30,6 +33,38 @@ def start(profile: Path) -> webdriver.Chrome:
     for flag in (*_FLAGS.split(), f"--user-data-dir={profile}", "--window-size=1280,900"):
         options.add_argument(flag)
     return webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+
+
+class Page:
+    def __init__(self, browser: webdriver.Chrome) -> None:
+        self.browser = browser
+
+    def find(self, selector: str) -> Any:
+        return until(lambda: next(iter(self.browser.find_elements(By.CSS_SELECTOR, selector)), None), selector)
+
+    def press(self, *keys: str) -> None:
+        self.find("body").send_keys(*keys)
+
+    def has(self, text: str) -> bool:
+        return text in str(self.script("return document.body.innerText"))
+
+    def wait(self, text: str) -> None:
+        until(lambda: self.has(text), text)
+
+    def script(self, script: str) -> Any:
+        return self.browser.execute_script(script)
+
+    def click(self, selector: str) -> None:
+        """As a mouse does."""
+        ActionChains(self.browser).click(self.find(selector)).perform()
+
+    def type(self, words: str) -> None:
+        """Key by key, to whatever has the focus, and slowly enough for the page to do between them what it does."""
+        for key in words:
+            ActionChains(self.browser).send_keys(key).pause(0.02).perform()
+
+    def value(self, selector: str) -> str:
+        return str(self.find(selector).get_attribute("value"))
 
 
 def serious_problems(browser: webdriver.Chrome) -> list[str]:

@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
+from selenium import webdriver
 
 from tests.support.fixtures import in_background as in_background
 from tests.support.world import World
+from tests.web import chromium
 from tests.web.site import Site
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    started = chromium.start(tmp_path_factory.mktemp("profile"))
+    yield started
+    started.quit()
 
 
 @pytest.fixture

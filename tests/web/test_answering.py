@@ -75,7 +75,7 @@ def test_comments_and_steering_reach_the_next_session_once(web: Web, world: Worl
     world.run()
     client = web().client()
     page = client.open_task()
-    assert "on=5-5#comment" in page
+    assert "on=5-5#say" in page
     assert 'value="5-5"' in client.look("?doc=plan.md&on=5-5")  # the form without a script
     made = client.post(f"{client.task}/comment", doc="plan.md", on="5-5", say="too big", kind="must")
     assert made.status == 303

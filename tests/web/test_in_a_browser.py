@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import subprocess
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from selenium import webdriver
@@ -16,6 +15,7 @@ from marathon.process import tree
 from tests.process.driver import until
 from tests.support.world import World, chunk, plan, research
 from tests.web import chromium
+from tests.web.chromium import Page
 from tests.web.hostile import PAYLOADS
 from tests.web.site import Site
 
@@ -48,13 +48,6 @@ BETTER = (
     PLAN.replace("one row per key and minute", "one row per key, replaced in place")
     + "\n## Answers\n\n- c1: done, see step 2\n"
 )
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    started = chromium.start(tmp_path_factory.mktemp("profile"))
-    yield started
-    started.quit()
 
 
 @pytest.fixture(scope="module")
@@ -98,26 +91,6 @@ def page(browser: webdriver.Chrome, scene: Site) -> Page:
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
     browser.get(scene.another_address())
     return Page(browser)
-
-
-class Page:
-    def __init__(self, browser: webdriver.Chrome) -> None:
-        self.browser = browser
-
-    def find(self, selector: str) -> Any:
-        return until(lambda: next(iter(self.browser.find_elements(By.CSS_SELECTOR, selector)), None), selector)
-
-    def press(self, *keys: str) -> None:
-        self.find("body").send_keys(*keys)
-
-    def has(self, text: str) -> bool:
-        return text in str(self.script("return document.body.innerText"))
-
-    def wait(self, text: str) -> None:
-        until(lambda: self.has(text), text)
-
-    def script(self, script: str) -> Any:
-        return self.browser.execute_script(script)
 
 
 def test_a_review_by_keys_with_two_windows(page: Page, scene: Site) -> None:

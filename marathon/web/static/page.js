@@ -4,8 +4,11 @@
 const here = location.pathname.replace(/\/verdict$/, ""); // an answer that was not taken is shown there
 const news = () => document.getElementById("news");
 const gate = (page) => (page.querySelector("#verdict [name=gate]") || {}).value || "";
-const fields = (form) => [...form.querySelectorAll("textarea, #on")];
-const key = (field) => `${here}#${field.id}#${(field.form.elements.gate || field.form.elements.doc || {}).value}`;
+const task = (here.match(/\/task\/\w+/) || [""])[0]; // the part of the address that is the same after a new start
+const forms = () => [...document.querySelectorAll("form[method=post]")];
+const fields = (form) => [...form.querySelectorAll("textarea, #on, #version")];
+const key = (field) => `${task}#${field.id}#${(field.form.elements.gate || field.form.elements.doc || {}).value}`;
+const typed = (form) => fields(form).some((field) => field.matches("textarea") && field.value);
 const lost = "The page is not connected. Does pi-marathon web still run?";
 let source = null;
 let current = null;
@@ -17,27 +20,45 @@ function busy() {
   return Boolean(field && field.matches("textarea, input, select"));
 }
 
-function forget(form) {
-  for (const field of fields(form)) sessionStorage.removeItem(key(field));
+// Part of the address, so that a reload shows the same.
+function readdress(change) {
+  const address = new URL(location.href);
+  address.pathname = here;
+  change(address.searchParams);
+  if (address.searchParams.has("on")) address.hash = "say"; // which the browser gives the focus once it has loaded
+  history.replaceState(history.state, "", address);
 }
 
-// The words of a form, with the lines that they are about.
+// The words of a form, with the lines and the version of the document that they are about.
 function keep(form) {
-  if (!fields(form).some((field) => field.matches("textarea") && field.value)) return forget(form);
-  for (const field of fields(form)) sessionStorage.setItem(key(field), field.value);
+  const words = typed(form);
+  for (const field of fields(form)) {
+    if (words) localStorage.setItem(key(field), field.value);
+    else localStorage.removeItem(key(field));
+  }
 }
 
-function keepDrafts() {
-  for (const form of document.querySelectorAll("form[method=post]")) {
-    for (const field of fields(form)) {
-      field.value = field.value || sessionStorage.getItem(key(field)) || "";
-      if (field.value && field.closest("details")) field.closest("details").open = true;
-    }
+// Words are forgotten when the server says that it took them: a form may be refused, or its browser be signed out.
+function forgetSent() {
+  const sent = JSON.parse(sessionStorage.getItem("sent") || "[]");
+  sessionStorage.removeItem("sent");
+  if (!new URLSearchParams(location.search).has("sent")) return;
+  for (const each of sent) localStorage.removeItem(each);
+  readdress((asked) => asked.delete("sent"));
+}
+
+function prepare() {
+  for (const form of forms()) {
+    const kept = (field) => localStorage.getItem(key(field)) || "";
+    const [on, version] = [form.elements.on, form.elements.version];
+    if (version) version.dataset.shown = version.value;
+    for (const field of fields(form)) if (field !== version) field.value = field.value || kept(field);
+    if (version && on.value === kept(on)) version.value = kept(version) || version.value;
     keep(form);
     form.addEventListener("input", () => keep(form));
     form.addEventListener("submit", (event) => {
       if (news().textContent === lost) return event.preventDefault();
-      forget(form);
+      sessionStorage.setItem("sent", JSON.stringify(fields(form).map(key)));
     });
   }
   const log = document.getElementById("log");
@@ -45,13 +66,19 @@ function keepDrafts() {
     began = log.textContent;
     log.scrollTop = log.scrollHeight;
   }
-  const form = document.getElementById("comment");
-  if (!form) return;
-  place(form);
-  form.addEventListener("toggle", () => place(form));
 }
 
-// The page as the server would show it now, in place of this one. What is being typed stays.
+// A new page: words that were not sent are shown again, and the comment that was begun is gone on with.
+function begin() {
+  forgetSent();
+  prepare();
+  for (const form of forms()) if (typed(form) && form.closest("details")) form.closest("details").open = true;
+  const form = document.getElementById("comment");
+  if (form && form.open) comment();
+  listen();
+}
+
+// The page as the server would show it now, in place of this one. What is open stays open, with its words and the caret.
 async function refresh() {
   const answer = await fetch(here + location.search);
   if (!answer.ok) return location.replace(here + location.search);
@@ -59,8 +86,10 @@ async function refresh() {
   const at = current && current.dataset.line;
   const words = document.getElementById("words");
   const unsent = words && words.value && gate(document) !== gate(fresh) ? `Your words were not sent: ${words.value}` : "";
-  const opened = [...document.querySelectorAll("aside details[open] > summary")].map((each) => each.textContent);
-  const [focused, scrolled] = [document.activeElement.id, (document.querySelector("aside") || {}).scrollTop];
+  const named = (summary) => summary.firstChild.textContent;
+  const opened = [...document.querySelectorAll("main details[open] > summary")].map(named);
+  const { id, selectionStart, selectionEnd } = document.activeElement;
+  const scrolled = (document.querySelector("aside") || {}).scrollTop;
   document.title = fresh.title;
   document.body.dataset.live = fresh.body.dataset.live;
   document.querySelector("main").replaceWith(document.adoptNode(fresh.querySelector("main")));
@@ -68,12 +97,15 @@ async function refresh() {
   if (current) current.classList.add("here");
   stale = false;
   news().textContent = unsent;
-  for (const each of document.querySelectorAll("aside summary")) {
-    if (opened.includes(each.textContent)) each.parentElement.open = true;
+  for (const each of document.querySelectorAll("main summary")) {
+    if (opened.includes(named(each))) each.parentElement.open = true;
   }
-  keepDrafts();
+  prepare();
+  place(document.getElementById("comment"));
   if (scrolled) document.querySelector("aside").scrollTop = scrolled;
-  if (focused && document.getElementById(focused)) document.getElementById(focused).focus({ preventScroll: true });
+  const field = id && document.getElementById(id);
+  if (field) field.focus({ preventScroll: true });
+  if (field && field.matches("textarea")) field.setSelectionRange(selectionStart, selectionEnd);
   listen();
 }
 
@@ -143,6 +175,7 @@ function chosen() {
 
 // The form stands below the lines that it is about, and otherwise beside the document.
 function place(form) {
+  if (!form) return;
   const last = ends(document.getElementById("on").value || "0").pop();
   const around = (block) => ends(block.dataset.line)[0] <= last && last <= ends(block.dataset.line)[1];
   const block = form.open && [...document.querySelectorAll("article [data-line]")].filter(around).pop();
@@ -151,13 +184,30 @@ function place(form) {
   block.after(form);
 }
 
+// The focus comes last: whatever moves the form takes it away.
 function comment(lines) {
   const form = document.getElementById("comment");
   if (!form) return;
+  const [on, version] = [document.getElementById("on"), document.getElementById("version")];
+  if (lines && lines !== on.value) [on.value, version.value] = [lines, version.dataset.shown];
   form.open = true;
-  document.getElementById("on").value = lines || "";
+  keep(on.form);
+  readdress((asked) => asked.set("on", on.value));
   place(form);
   document.getElementById("say").focus();
+}
+
+const openForms = () => [...document.querySelectorAll("main details[open]")].filter((each) => each.querySelector("form"));
+
+// What was typed is there again when the form is opened the next time.
+function closeForms() {
+  for (const form of openForms()) form.open = false;
+  readdress((asked) => {
+    const [first] = ends(asked.get("on") || "");
+    if (first) asked.set("at", first); // in the same part of a long document
+    asked.delete("on");
+  });
+  place(document.getElementById("comment"));
 }
 
 function enter() {
@@ -177,14 +227,14 @@ const keys = {
 };
 
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && busy()) {
-    const { id, value } = document.activeElement;
-    document.activeElement.blur();
-    if (id === "say" && !value) document.getElementById("comment").open = false;
-    return;
+  if (event.isComposing || document.querySelector("dialog[open]")) return;
+  if (event.key === "Escape") {
+    const field = document.activeElement;
+    if (!busy() || field.closest("#comment")) closeForms();
+    return field.blur();
   }
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.id === "say") return sendComment(event.target);
-  if (busy() || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+  if (busy() || openForms().length || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "Enter" && document.activeElement.matches("a, button, summary")) return;
   if (keys[event.key]) {
     event.preventDefault();
@@ -199,12 +249,19 @@ document.addEventListener("click", (event) => {
     mark(at.parentElement);
     comment(current.dataset.line);
   }
+  if (event.target.closest("#comment > summary")) {
+    event.preventDefault();
+    if (document.getElementById("comment").open) closeForms();
+    else comment();
+  }
 });
 
 document.addEventListener("change", (event) => {
   if (event.target.closest("form[method=get]")) event.target.form.submit();
 });
-document.addEventListener("focusout", () => setTimeout(() => { if (stale && !busy()) refresh(); }, 200));
+document.addEventListener("focusout", () => setTimeout(() => {
+  const button = document.activeElement.closest("form button"); // a button that is pressed must stay where it is
+  if (stale && !busy() && !button) refresh();
+}, 200));
 document.addEventListener("visibilitychange", () => (document.hidden ? source && source.close() : listen()));
-keepDrafts();
-listen();
+begin();
