@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from marathon.core.text import amount, counted, duration, one_line
+from marathon.core.text import amount, counted, duration, money, one_line
 
 LONGEST_RETRY_WAIT = 300.0
 WARN_AT = 0.8
@@ -114,10 +114,15 @@ class Budget:
     flag: str
     counter: str  # the field of Used
     says: Callable[[float], str]  # the amount, for a human
+    short: Callable[[float], str]  # the same without its unit
     more: str  # a sensible amount to allow in addition
 
     def used(self, used: Used) -> float:
         return float(getattr(used, self.counter))
+
+    def of(self, used: Used, limit: float) -> str:
+        """Such as 4 of 5 sessions."""
+        return f"{self.short(self.used(used))} of {self.says(limit)}"
 
     def can_be_kept(self, usage: Usage) -> bool:
         """Money and tokens are counted only if the agent reports them."""
@@ -125,10 +130,19 @@ class Budget:
 
 
 BUDGETS = (
-    Budget("max_iterations", "--max-iterations", "sessions", lambda n: counted(n, "session"), "+10"),
-    Budget("max_seconds", "--max-time", "seconds", lambda n: f"{duration(n)} of working time", "+1h"),
-    Budget("max_cost", "--max-cost", "cost", lambda n: f"${n:.2f}", "+10"),
-    Budget("max_tokens", "--max-tokens", "tokens", lambda n: f"{amount(int(n))} tokens", "+1000000"),
+    Budget(
+        "max_iterations", "--max-iterations", "sessions", lambda n: counted(n, "session"), lambda n: f"{n:.0f}", "+10"
+    ),
+    Budget("max_seconds", "--max-time", "seconds", lambda n: f"{duration(n)} of working time", duration, "+1h"),
+    Budget("max_cost", "--max-cost", "cost", money, money, "+10"),
+    Budget(
+        "max_tokens",
+        "--max-tokens",
+        "tokens",
+        lambda n: f"{amount(int(n))} tokens",
+        lambda n: amount(int(n)),
+        "+1000000",
+    ),
 )
 Amounts = tuple[tuple[str, float], ...]
 
@@ -168,7 +182,7 @@ def limit_reached(limits: Limits, used: Used) -> Reached | None:
 def nearly_reached(limits: Limits, used: Used, already_told: Iterable[str]) -> dict[str, str]:
     """The budgets that are used up to 80 % or more, by field, each with its sentence; without those already told."""
     return {
-        budget.field: f"{budget.says(budget.used(used))} of {budget.says(limit)} ({budget.flag}) are used."
+        budget.field: f"{budget.of(used, limit)} ({budget.flag}) are used."
         for budget in BUDGETS
         if (limit := getattr(limits, budget.field)) and WARN_AT * limit <= budget.used(used) < limit
         if budget.field not in already_told
@@ -216,11 +230,21 @@ def budget_lines(limits: Limits, used: Used, usage: Usage) -> list[str]:
     """What is used of each limit, for people. `usage` is all that was ever reported for the task."""
     limited = [(budget, limit) for budget in BUDGETS if (limit := getattr(limits, budget.field))]
     return [
-        f"{budget.says(budget.used(used))} of {budget.says(limit)}"
-        if budget.can_be_kept(usage)
-        else f"{budget.says(limit)} allowed, none reported"
+        budget.of(used, limit) if budget.can_be_kept(usage) else f"{budget.says(limit)} allowed, none reported"
         for budget, limit in limited
     ]
+
+
+def total(limits: Limits, used: Used, usage: Usage, seconds: float) -> str:
+    """What a task has used in all, against what it may use: $1.20 of $10.00, 12.4k of 1.0M tokens."""
+    told = budget_lines(limits, used, usage)
+    if usage.cost and round(usage.cost, 2) != round(used.cost if limits.max_cost else 0, 2):
+        told.append(f"{money(usage.cost)} in all" if limits.max_cost else money(usage.cost))
+    if not usage.cost and usage.tokens and not limits.max_tokens:
+        told.append(f"{amount(usage.tokens)} tokens")
+    if not usage.cost and not usage.tokens and not limits.max_seconds:
+        told.append(f"{duration(seconds)} of working time")
+    return ", ".join(told)
 
 
 def reflects(limits: Limits, iteration: int) -> bool:

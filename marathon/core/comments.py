@@ -110,6 +110,22 @@ def comments_in(human_md: str) -> list[Comment]:
     return list(found.values())
 
 
+def without_withdrawn(text: str) -> str:
+    """What a human added to human.md, without the comments in it that were taken back before anyone was given them."""
+    gone = {each.id for each in comments_in(text) if each.withdrawn}
+    kept: list[str] = []
+    skipping = False
+    for line in text.splitlines(keepends=True):
+        bare = clean(line).rstrip("\n")
+        if _ENDS_TEXT.match(bare):
+            made, taken = _HEADING.fullmatch(bare), _WITHDRAWN.fullmatch(bare)
+            skipping = made is not None and made["id"] in gone
+            if taken and taken[1] in gone:
+                continue
+        kept += [] if skipping else [line]
+    return "".join(kept) if gone else text
+
+
 def _read(made: re.Match[str], below: list[str]) -> Comment:
     first = int(made["first"] or 0)
     below = "\n".join(below).strip("\n").split("\n")

@@ -20,7 +20,7 @@ from marathon.core.breakers import (
     claims_end,
     remember,
 )
-from marathon.core.budgets import BUDGETS, Amounts, Usage, Used, with_amount
+from marathon.core.budgets import BUDGETS, Amounts, Limits, Usage, Used, total, with_amount, with_amounts
 from marathon.core.criteria import Criterion
 from marathon.core.gates import POLICIES, is_judged_again
 from marathon.core.human_note import HumanNote, Reply
@@ -402,3 +402,13 @@ def _run_started(now: Life, record: RunStarted) -> Life:
         criteria=now.criteria,
         agreed=now.agreed,
     )
+
+
+def limits_of(life: Life) -> Limits:
+    """The limits that were given to this task; without the usual one, which no one chose."""
+    here = tuple(life.gate.limits.items()) if life.gate else ()
+    return with_amounts(Limits(max_iterations=0), here, life.limits, life.added)
+
+
+def total_of(life: Life) -> str:
+    return total(limits_of(life), life.used, life.usage, life.seconds)

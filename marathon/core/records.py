@@ -190,6 +190,7 @@ class Gate(_Record):
     writes: list[str] = field(default_factory=list)  # what sessions of this round wrote where they may not
     put_back: list[str] = field(default_factory=list)  # shell commands, each brings back what one of them wrote
     unanswered: list[str] = field(default_factory=list)  # ids of the comments it must answer and has not
+    limits: dict[str, float] = field(default_factory=dict)  # that hold although no one typed them for this task
 
 
 @dataclass(frozen=True, kw_only=True)

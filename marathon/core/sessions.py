@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from marathon.core.records import Begun, Record, RunStarted, SessionEnded, SessionStarted
+from marathon.core.text import counted
 
 
 def session_facts(run: int, started: SessionStarted, ended: SessionEnded) -> dict[str, Any]:
@@ -37,6 +38,15 @@ def sessions_of(records: Iterable[Record]) -> Iterator[dict[str, Any]]:
             case SessionEnded() if started is not None:
                 yield session_facts(run, started, record)
                 started = None
+
+
+def how_many(records: Iterable[Record]) -> str:
+    """The sessions of all runs, with the one that still works or whose runner is gone."""
+    began = ended = 0
+    for record in records:
+        began += isinstance(record, SessionStarted)
+        ended += isinstance(record, SessionEnded)
+    return counted(began, "session") + (", one not over" if began > ended else "")
 
 
 def _plain(value: object) -> object:

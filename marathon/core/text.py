@@ -24,9 +24,32 @@ def clean(text: str) -> str:
 
 
 def one_line(text: str, width: int = 200) -> str:
-    """The text cleaned, on one line, cut with an ellipsis."""
+    """The text cleaned, on one line, cut with an ellipsis, after a word where one ends near enough."""
     line = " ".join(clean(text).split())
-    return line if len(line) <= width else line[: width - 1] + "…"
+    return line if len(line) <= width else cut(line, width - 1) + "…"
+
+
+def cut(line: str, length: int) -> str:
+    """The beginning of the line, without a piece of a word unless the word is a long one."""
+    if line[length : length + 1] in ("", " "):
+        return line[:length].rstrip()
+    end = line.rfind(" ", length * 3 // 4, length)
+    return line[: end if end > 0 else length].rstrip()
+
+
+def wrapped(line: str, columns: int, indent: str = "") -> str:
+    """The line in rows of so many columns, broken at words. Parts, which ` · ` separates, are kept whole if they fit.
+
+    The indent stands before each row but the first. A word that is longer than a row stays whole, for copying.
+    """
+    import textwrap
+
+    columns = max(20, columns)
+    parts = line.split(" · ")
+    whole = [part.replace(" ", "\xa0") if len(part) + len(indent) + 2 <= columns else part for part in parts]
+    held = "\xa0· ".join(whole) if len(parts) > 1 else line
+    rows = textwrap.wrap(held, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(rows).replace("\xa0", " ")
 
 
 def duration(seconds: float) -> str:
@@ -61,6 +84,10 @@ def amount(tokens: int) -> str:
     if tokens < 1000:
         return str(tokens)
     return f"{tokens / 1000:.1f}k" if tokens < 1_000_000 else f"{tokens / 1_000_000:.1f}M"
+
+
+def money(dollars: float) -> str:
+    return f"${dollars:.2f}"
 
 
 def size(count: int) -> str:

@@ -9,7 +9,7 @@ from typing import Protocol
 from marathon.core.comments import Comment, Kind
 from marathon.core.courses.where import Where
 from marathon.core.gates import POLICIES, offers
-from marathon.core.life import Life
+from marathon.core.life import Life, total_of
 from marathon.core.records import Gate
 from marathon.errors import MarathonError
 from marathon.git.writes import WriteGuard
@@ -53,6 +53,7 @@ def gate_view(seen: TaskAtGate, gate: Gate, *, resume: str, program: str, code: 
         at_hand=seen.shown / at_hand if at_hand else None,
         sights=sights(seen, gate, found),
         commenting=_commenting(seen, at_hand) if at_hand else None,
+        total=total_of(life),
         summary=summary_line(seen, gate, found),
         unanswered=[each.comment.id + MUST * (each.comment.kind == "must") for each in asked(gate, found) if each.open],
         breadcrumb=where.breadcrumb,

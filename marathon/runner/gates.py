@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from marathon.core import events
+from marathon.core.budgets import BUDGETS, Limits
 from marathon.core.comments import unanswered
 from marathon.core.events import HumanNeeded
 from marathon.core.gates import POLICIES, WAITS_FOR_HUMAN, Offer, auto_answer, offers, refusal
@@ -88,13 +89,16 @@ def _open(marathon: Marathon, gate: Gate) -> None:
     token = secrets.token_hex(8)
     hand_edits.remember_documents(marathon, token)
     marathon.codes.code(token)  # made before anyone else knows of the gate, so that there is only one
-    found, known = standings(marathon), marathon.life.comment_answers
+    found, known = standings(marathon, withdrawn_too=True), marathon.life.comment_answers
     new = {each.comment.id: each.answer.text for each in found if each.answer}
     gate = replace(gate, comments=len(found), answered=dict(new.items() - set(known)), unanswered=unanswered(found))
     told = [told_writes(phase, writes, str(marathon.shown)) for phase, writes in marathon.life.writes]
     home = marathon.options.home or marathon.project
     back = [marathon.snapshots.command_back(writes, home) for _, writes in marathon.life.writes]
     gate = replace(gate, writes=list(dict.fromkeys(told)), put_back=list(filter(None, back)))
+    usual, shown = Limits(), marathon.options.limits
+    limits = {each.field: getattr(shown, each.field) for each in BUDGETS}
+    gate = replace(gate, limits={name: limit for name, limit in limits.items() if limit != getattr(usual, name)})
     marathon.record(replace(gate, token=token, answers="here" if marathon.options.answers_here else "code"))
     marathon.emit(events.GateOpened(gate.reason, gate.phase, gate.message))
 

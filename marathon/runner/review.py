@@ -13,7 +13,7 @@ from marathon.core.comments import Comment, Reply, Standing, anchor, answers_in,
 from marathon.core.records import Gate
 from marathon.core.rounds import Round, rounds_of
 from marathon.core.state import StateInvalid
-from marathon.core.text import age, counted
+from marathon.core.text import age, counted, money
 from marathon.errors import MarathonError
 from marathon.runner import hand_edits
 from marathon.store.comments import comments_of
@@ -39,11 +39,14 @@ def text_of(path: Path) -> str:
     return beginning_of(path, LONGEST_DOCUMENT).decode("utf-8", "replace")
 
 
-def standings(seen: TaskAtGate, *, strict: bool = False) -> list[Standing]:
-    """Every comment, oldest first, with its lines now and its answer. Unless strict, an unreadable file has none."""
+def standings(seen: TaskAtGate, *, strict: bool = False, withdrawn_too: bool = False) -> list[Standing]:
+    """Every comment that counts, oldest first, with its lines now and its answer.
+
+    Unless strict, an unreadable file has none.
+    """
     comments: list[Comment] = []
     with contextlib.suppress(*() if strict else (MarathonError,)):
-        comments = comments_of(seen.task)
+        comments = [each for each in comments_of(seen.task) if withdrawn_too or not each.withdrawn]
     if not comments:
         return []
     new = {each.id for each in not_sent(seen)}  # what was written before a comment was sent does not answer it
@@ -95,7 +98,7 @@ def summary_line(seen: TaskAtGate, gate: Gate, found: Sequence[Standing]) -> str
     parts = []
     for each in known:
         if each.gate == gate.token and each.by == "agent":
-            parts = [f"round {each.number}", age(each.seconds), f"${each.cost:.2f}" if each.cost else ""]
+            parts = [f"round {each.number}", age(each.seconds), money(each.cost) if each.cost else ""]
     output = seen.where.phase.output if seen.where.phase else None
     if output and (before := last_look(seen, gate, known)):
         parts.append(f"{_changed(text_of(before[1]), document_text(seen, output))} since round {before[0].label}")
@@ -114,5 +117,7 @@ def asked(gate: Gate, found: Sequence[Standing]) -> list[Standing]:
 
 def _changed(then: str, now: str) -> str:
     """Counted without a diff, which may take seconds for a long document. A line that only moved has not changed."""
+    if lines_of(then) == lines_of(now):
+        return "nothing changed"
     before, after = Counter(lines_of(then)), Counter(lines_of(now))
-    return f"+{(after - before).total()} −{(before - after).total()}"
+    return "lines moved" if before == after else f"+{(after - before).total()} −{(before - after).total()}"

@@ -9,13 +9,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from marathon.core.budgets import Limits, Usage, budget_lines, with_amounts
+from marathon.core.budgets import Usage, budget_lines
 from marathon.core.completion import result_facts
 from marathon.core.courses.base import Course
 from marathon.core.courses.table import COURSES, DEFAULT
 from marathon.core.courses.where import Where
 from marathon.core.gates import POLICIES, Offer, commands, offers
-from marathon.core.life import Life, fold
+from marathon.core.life import Life, fold, limits_of, total_of
 from marathon.core.records import Begun, Gate, Record, RunStarted
 from marathon.core.sessions import sessions_of
 from marathon.core.state import StateInvalid
@@ -33,8 +33,6 @@ from marathon.store.journal import read_journal
 from marathon.store.lock import holder_of, last_holder
 from marathon.store.task import Task
 from marathon.surfaces.gate_text import with_option
-
-_NOTHING_LIMITED = Limits(max_iterations=0)  # show what the task itself was given, not the defaults
 
 
 @dataclass(frozen=True)
@@ -110,7 +108,6 @@ def status_of(known: Known, resume: str, *, runner: str = "", session_too: bool 
     open_offers = () if sent else known.offers
     session = _running(known, now) if runner and life.session and session_too else None
     usage, seconds = (Usage(**session["usage"]), session["seconds"]) if session else (Usage(), 0.0)
-    limits = with_amounts(_NOTHING_LIMITED, life.limits, life.added)
     return Status(
         task=str(known.shown),
         condition=condition,
@@ -121,7 +118,7 @@ def status_of(known: Known, resume: str, *, runner: str = "", session_too: bool 
         seconds=life.seconds + seconds,
         usage=life.usage.plus(usage),
         oversight=life.oversight,
-        budget=budget_lines(limits, life.used.plus(usage, seconds), life.usage.plus(usage)),
+        budget=budget_lines(limits_of(life), life.used.plus(usage, seconds), life.usage.plus(usage)),
         steps=steps_line(task.steps(where.phase.checklist if where.phase else None) if runner else life.steps),
         checks=criteria_facts(life),
         reviews=[{"phase": each.phase, "reviewed": each.by_human, "by": each.by} for each in where.reviews],
@@ -131,7 +128,9 @@ def status_of(known: Known, resume: str, *, runner: str = "", session_too: bool 
         steering=len(life.steer) + _steering(messages),
         sessions=[facts for facts in sessions_of(known.records) if facts["run"] == life.run],
         session=session,
-        gate=gate_facts(gate, open_offers, str(known.shown), _document(known)) if gate and not sent else None,
+        gate=gate_facts(gate, open_offers, str(known.shown), _document(known), total_of(life))
+        if gate and not sent
+        else None,
         put_back=_commands_back(known.records),
         answer_with=[as_typed(command) for command in commands(open_offers, str(known.shown))],
         resume=with_option(resume, '-h "what else to do"') if condition in ("completed", "cancelled") else resume,
@@ -196,7 +195,9 @@ def waits_for(life: Life, now: Now) -> str:
     return ""
 
 
-def gate_facts(gate: Gate, offers: Sequence[Offer], task: str, document: str | None = None) -> dict[str, Any]:
+def gate_facts(
+    gate: Gate, offers: Sequence[Offer], task: str, document: str | None = None, total: str = ""
+) -> dict[str, Any]:
     """The open gate with everything it takes: the same offers that a terminal shows as keys."""
     return {
         "reason": gate.reason,
@@ -204,6 +205,7 @@ def gate_facts(gate: Gate, offers: Sequence[Offer], task: str, document: str | N
         "phase": gate.phase,
         "message": gate.message,
         "document": document,
+        "total": total,
         "offers": [{**asdict(offer), "command": as_typed(offer.command(task))} for offer in offers],
     }
 

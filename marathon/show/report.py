@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from marathon.core.text import clean, counted, duration, one_line
+from marathon.core.text import clean, duration, one_line
 from marathon.show.status import Status, check_line, session_line, status_lines
 
 if TYPE_CHECKING:
@@ -48,10 +48,13 @@ def as_markdown(status: Status, code: int, when: str) -> str:
     return clean("\n\n".join(parts)) + "\n"
 
 
-def as_description(status: Status, rounds: Sequence[Round], comments: Sequence[Standing]) -> str:
-    """What a reviewer of the change should know, as Markdown for a pull request. Foreign words stand in code."""
+def as_description(status: Status, sessions: str, rounds: Sequence[Round], comments: Sequence[Standing]) -> str:
+    """What a reviewer of the change should know, as Markdown for a pull request. Foreign words stand in code.
+
+    `sessions`: how many in all runs, as the time and the cost are.
+    """
     spent = f", ${status.usage.cost:.2f}" if status.usage.cost else ""
-    worked = f"{counted(len(status.sessions), 'session')}, {duration(status.seconds)}{spent}"
+    worked = f"{sessions}, {duration(status.seconds)}{spent}"
     parts = [f"**{_code(Path(status.task).name)}**: {status.condition}, {worked}."]
     if status.checks:
         parts += ["### Criteria", "\n".join(f"- {_code(check_line(each))}" for each in status.checks)]

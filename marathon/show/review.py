@@ -58,5 +58,9 @@ def round_lines(found: Sequence[Round], comments: Mapping[Round, Sequence[Commen
         came = f"{each.verdict} ({each.answered_by})" if each.verdict else "open"
         lines.append(f"  {one_line(each.phase, 30):12} {each.label:4} {each.at}  {' · '.join([by, *took, came])}")
         lines += [f"      {line}" for line in quoted(clean(each.feedback)).splitlines()]
-        lines += [f"      {said.id} ({said.kind}) {said.where()}: {one_line(said.text)}" for said in comments[each]]
+        lines += [
+            f"      {said.id} ({said.kind}) {said.where()}: {one_line(said.text)}"
+            for said in comments[each]
+            if not said.withdrawn
+        ]
     return lines or ["No version was reviewed yet."]

@@ -44,6 +44,7 @@ class GateView:
     at_hand: Path | None = None  # what the e key edits
     sights: Sequence[Sight] = ()
     commenting: Commenting | None = None
+    total: str = ""  # what the task used in all, against what it may use
     summary: str = ""  # the round, its cost, what changed
     unanswered: Sequence[str] = ()  # comments that the agent was given and did not answer
     breadcrumb: str = ""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from marathon.core.completion import result_facts
 from marathon.core.gates import POLICIES, Offer
 from marathon.core.records import CheckResult, Rating
-from marathon.core.text import clean, one_line
+from marathon.core.text import clean, one_line, wrapped
 from marathon.core.writes import UNCHECKED
 from marathon.show.status import check_line
 from marathon.surfaces.base import GateView
@@ -25,7 +25,8 @@ ENOUGH_POINTS, FEW_POINTS = 8, 5
 def describe(view: GateView) -> list[str]:
     """Everything above the keys."""
     gate, policy = view.gate, POLICIES[view.gate.reason]
-    lines = ["", TITLE, "", f"Phase: {gate.phase} | Iteration: {view.iteration}"]
+    total = f" | Total: {view.total}" if view.total else ""
+    lines = ["", TITLE, "", f"Phase: {gate.phase} | Iteration: {view.iteration}{total}"]
     if view.summary:
         lines.append(view.summary)
     if view.breadcrumb.count(" > ") > 1:
@@ -63,7 +64,7 @@ def rating_lines(rating: Rating) -> list[str]:
     lines = [f"The agent rates the instructions {rating.points} of 10."]
     if FEW_POINTS <= rating.points < ENOUGH_POINTS:
         lines[0] += " You may want to look after every session (m, or --oversight colleague)."
-    if rating.missing and rating.points < ENOUGH_POINTS:
+    if rating.missing:
         lines += ["It misses:", *(f"  - {one_line(line)}" for line in rating.missing)]
     return lines
 
@@ -71,17 +72,6 @@ def rating_lines(rating: Rating) -> list[str]:
 def offer_line(offer: Offer) -> str:
     key = "Enter" if offer.key == "enter" else offer.key
     return f"  [{key}]".ljust(11) + offer.label
-
-
-def wrapped(line: str, columns: int, indent: str = "") -> str:
-    """The line broken between its parts, which ` · ` separates, where the window is too narrow for it."""
-    import textwrap
-
-    held = "\xa0· ".join(part.replace(" ", "\xa0") for part in line.split(" · ")) if set("·║") & set(line) else line
-    lines = textwrap.wrap(
-        held, max(20, columns), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
-    return "\n".join(lines).replace("\xa0", " ")
 
 
 def with_option(command: str, option: str) -> str:
@@ -96,8 +86,15 @@ def check_lines(results: Sequence[CheckResult]) -> list[str]:
 
 def fitted(text: str, columns: int) -> str:
     """The gate's text, without its frame if the window is too narrow. What is indented by four is for copying."""
-    lines = text.split("\n")
-    text = "\n".join(wrapped(line, columns) if len(line) > columns and line[:4].strip() else line for line in lines)
-    if columns >= len(RULE):
-        return text
-    return text.replace(TITLE, "⏸️  MARATHON PAUSED").replace(RULE, "─" * columns)
+    if columns < len(RULE):
+        text = text.replace(TITLE, "⏸️  MARATHON PAUSED").replace(RULE, "─" * columns)
+    return "\n".join(
+        wrapped(line, columns, _indent(line)) if len(line) > columns and line[:4].strip() else line
+        for line in text.split("\n")
+    )
+
+
+def _indent(line: str) -> str:
+    """Where a line goes on that is too long: below its own words, so that none of them passes for a new line."""
+    words = line.lstrip(" -⚠️✓✗○·")
+    return " " * (len(line) - len(words))

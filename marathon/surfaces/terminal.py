@@ -14,13 +14,13 @@ from typing import NamedTuple
 from marathon.core.comments import Comment, see
 from marathon.core.gates import Offer
 from marathon.core.records import Answer
-from marathon.core.text import clean, one_line
+from marathon.core.text import clean, one_line, wrapped
 from marathon.errors import MarathonError
 from marathon.process.keys import Keys
 from marathon.process.signals import Interrupted, Signals
 from marathon.surfaces.base import Elsewhere, GateView, Sight
 from marathon.surfaces.comment import ask_comment
-from marathon.surfaces.gate_text import EMPTY_ANSWER, RULE, describe, fitted, offer_line, wrapped
+from marathon.surfaces.gate_text import EMPTY_ANSWER, RULE, describe, fitted, offer_line
 from marathon.surfaces.pager import edit, open_page, page
 from marathon.surfaces.paint import ASKS_TWICE, HINT, YES, colored, link, paint, paint_diff, paint_head
 from marathon.surfaces.text_prompt import add_to_draft, ask_text, draft_text

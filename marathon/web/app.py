@@ -216,8 +216,8 @@ class Site:
         return _back(request, f"&doc={quoted(name)}&as={quoted(form.get('as', ''))}{at}#{made.id}")
 
     def _withdraw(self, request: Request) -> Response:
-        withdraw(self._view(request).known.task, _form(request).get("id", ""))
-        return _back(request, "#comments")
+        gone = withdraw(self._view(request).known.task, _form(request).get("id", ""))
+        return _back(request, f"&doc={quoted(gone.file)}#comments")
 
     def _steer(self, request: Request) -> Response:
         words = _form(request).get("words", "").replace("\r\n", "\n").strip()

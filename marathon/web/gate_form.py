@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from marathon.core.gates import POLICIES, Offer
+from marathon.core.life import total_of
 from marathon.core.records import Choice, Gate
 from marathon.core.text import counted, one_line
 from marathon.runner.review import not_sent, summary_line
@@ -10,7 +11,7 @@ from marathon.show.status import check_line
 from marathon.surfaces.gate_text import rating_lines
 from marathon.web.html import Html, Part, h
 from marathon.web.view import View
-from marathon.web.views import Session
+from marathon.web.views import Session, joined
 
 SENT: tuple[Choice, ...] = ("continue", "redo", "loop", "answer", "accept", "cancel")  # from outside of the runner
 
@@ -27,7 +28,10 @@ def gate_form(session: Session, view: View, gate: Gate, words: str) -> Html:
     return h(
         "section",
         h("h2", "The agent asks" if question else waits[:1].upper() + waits[1:]),
-        h("p", h("small", summary_line(view.known, gate, view.standings))),
+        h(
+            "p",
+            h("small", joined(summary_line(view.known, gate, view.standings), f"total: {total_of(view.known.life)}")),
+        ),
         h("pre" if whole else "p", gate.message, class_="message") if gate.message else None,
         [h("p", one_line(line, 900)) for line in gate.writes],
         [h("p", "If it was your own work, put it back: ", h("code", each)) for each in gate.put_back],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from marathon.core.comments import lines_of
-from marathon.core.sessions import sessions_of
+from marathon.core.sessions import how_many, sessions_of
 from marathon.core.text import duration, one_line
 from marathon.runner.review import document_text
 from marathon.show.session_plot import session_plot
@@ -28,8 +28,7 @@ def as_page(view: View) -> str:
         "State": status.condition,
         "Waits for": one_line(status.waits_for, 300),
         "Phase": status.breadcrumb if status.run else "",
-        "Sessions": len(sessions),
-        "Worked": duration(status.seconds),
+        "Worked": f"{how_many(view.known.records)}, {duration(status.seconds)}",
         "Cost": f"${status.usage.cost:.2f}" if status.usage.cost else "",
         "Plan": status.steps,
     }

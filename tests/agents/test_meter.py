@@ -34,7 +34,7 @@ def test_each_budget_is_warned_of_once_and_ends_the_session_when_it_is_used_up()
     said = [event.text for event in seen if isinstance(event, Notice)]
     assert said == [
         "$0.80 of $1.00 (--max-cost) are used.",
-        "1m 20s of working time of 1m 40s of working time (--max-time) are used.",
+        "1m 20s of 1m 40s of working time (--max-time) are used.",
     ]
     assert meter.warned == ["max_cost", "max_seconds"]
     assert not meter.must_stop()

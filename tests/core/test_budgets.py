@@ -19,6 +19,7 @@ from marathon.core.budgets import (
     nearly_reached,
     reflects,
     retry_delay,
+    total,
     with_amounts,
 )
 from tests.core.making import thorough
@@ -161,8 +162,8 @@ def test_an_agent_is_told_only_of_what_is_limited_and_counts_inside_a_session() 
     ("usage", "lines"),
     [
         (Usage(), ["$5.00 allowed, none reported", "1.0k tokens allowed, none reported"]),
-        (Usage(input=3), ["$5.00 allowed, none reported", "3 tokens of 1.0k tokens"]),
-        (Usage(input=3, cost=0.5), ["$0.50 of $5.00", "3 tokens of 1.0k tokens"]),
+        (Usage(input=3), ["$5.00 allowed, none reported", "3 of 1.0k tokens"]),
+        (Usage(input=3, cost=0.5), ["$0.50 of $5.00", "3 of 1.0k tokens"]),
     ],
 )
 def test_a_budget_line_appears_where_the_budget_can_be_kept(usage: Usage, lines: list[str]) -> None:
@@ -181,3 +182,31 @@ def test_what_was_typed_for_a_task_counts_before_what_is_general() -> None:
 def test_a_session_looks_back_after_every_so_many(every: int, sessions: list[int]) -> None:
     limits = Limits(reflect_every=every)
     assert [number for number in range(1, 11) if reflects(limits, number)] == sessions
+
+
+TOLD = Usage(input=12_000, cost=1.2)
+
+
+@pytest.mark.parametrize(
+    ("limits", "used", "usage", "said"),
+    [
+        (Limits(max_iterations=0, max_cost=10), Used(cost=1.2), TOLD, "$1.20 of $10.00"),
+        (Limits(max_iterations=0), Used(cost=1.2), TOLD, "$1.20"),
+        (Limits(max_iterations=0, max_tokens=10**6), Used(tokens=12_000), TOLD, "12.0k of 1.0M tokens, $1.20"),
+        (Limits(max_iterations=0, max_cost=10), Used(cost=0.2), TOLD, "$0.20 of $10.00, $1.20 in all"),
+        (Limits(max_iterations=0), Used(), Usage(input=12_000), "12.0k tokens"),
+        (Limits(max_iterations=0, max_tokens=10**6), Used(tokens=3), Usage(input=3), "3 of 1.0M tokens"),
+        (
+            Limits(max_iterations=0, max_seconds=3600),
+            Used(seconds=90),
+            Usage(),
+            "1m 30s of 1h 00m of working time",
+        ),
+        (Limits(max_iterations=0), Used(), Usage(), "1m 30s of working time"),
+        (Limits(max_iterations=5), Used(sessions=4), TOLD, "4 of 5 sessions, $1.20"),
+    ],
+)
+def test_the_total_of_a_task_stands_against_what_it_may_use(
+    limits: Limits, used: Used, usage: Usage, said: str
+) -> None:
+    assert total(limits, used, usage, 90) == said

@@ -21,6 +21,7 @@ from marathon.core.comments import (
     next_id,
     quote_of,
     withdrawal,
+    without_withdrawn,
 )
 from marathon.core.text import clean
 from tests.core.making import thorough
@@ -150,3 +151,16 @@ def test_500_comments_on_a_large_plan_are_found_quickly() -> None:
     began = time.monotonic()
     assert all(anchor(each, moved) for each in made)
     assert time.monotonic() - began < 5, "the bench holds the bar; here only that it is not quadratic"
+
+
+def test_what_was_taken_back_before_it_was_given_to_anyone_is_left_out() -> None:
+    made = [block(Comment(f"c{n}", f"words {n}", file="plan.md", first=n, last=n, quote="# x")) for n in (1, 2)]
+    typed = "## By hand\n\nMy own words.\n"
+    at = "2026-01-02T03:04:05Z"
+    text = "\n".join(["# Human feedback\n", *made, withdrawal("c1", at), typed, withdrawal("c9", at)])
+    left = without_withdrawn(text)
+    assert "words 1" not in left
+    assert "c1" not in left
+    for kept in ("words 2", typed, "## Comment c9 withdrawn"):
+        assert kept in left, kept
+    assert without_withdrawn(made[0]) == made[0]

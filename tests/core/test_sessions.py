@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from marathon.core.budgets import Usage
 from marathon.core.records import Record, RunStarted, SessionEnded, SessionStarted, Torn, WaitAsked
-from marathon.core.sessions import sessions_of
+from marathon.core.sessions import how_many, sessions_of
 from tests.core.making import RPI, begun
 from tests.core.strategies import any_record
 
@@ -66,3 +66,10 @@ def test_the_facts_are_plain_and_say_when_it_began_and_ended() -> None:
 @given(st.lists(any_record(RPI, "rpi")))
 def test_of_any_journal_no_more_sessions_are_told_than_began(records: list[Record]) -> None:
     assert len(told(*records)) <= sum(isinstance(record, SessionStarted) for record in records)
+
+
+def test_the_sessions_of_every_run_are_counted_with_the_one_that_is_not_over() -> None:
+    first = [begun("research"), *session(1), *session(2), RUN_2]
+    assert how_many([*first, *session(1)]) == "3 sessions"
+    assert how_many([*first, session(1)[0]]) == "3 sessions, one not over"
+    assert how_many([]) == "0 sessions"

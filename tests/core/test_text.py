@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marathon.core.text import clean, duration, one_line, quoted
+from marathon.core.text import clean, cut, duration, one_line, quoted, wrapped
 from tests.core.making import thorough
 
 ESC, BEL, ST = "\x1b", "\x07", "\x1b\\"
@@ -154,3 +154,20 @@ def test_a_quotation_marks_every_line() -> None:
 @given(st.text(max_size=100) | HOSTILE)
 def test_no_line_of_a_quotation_is_unmarked(text: str) -> None:
     assert all(line.startswith(">") for line in quoted(text).splitlines())
+
+
+def test_a_line_is_cut_after_a_word() -> None:
+    said = "Every route of the public API answers 429 with a header"
+    assert one_line(said, 40) == "Every route of the public API answers…"
+    assert cut(said, 9) == "Every rou", "a long word is cut, because little else would be left"
+    assert cut(said, 11) == "Every route"
+    assert one_line("x" * 50, 40) == "x" * 39 + "…"
+
+
+@thorough
+@given(EVERYTHING, st.integers(20, 90))
+def test_rows_hold_every_word_and_break_none(text: str, columns: int) -> None:
+    line = one_line(text, 2000)
+    rows = wrapped(line, columns, "  ").split("\n") if line else []
+    assert " ".join(" ".join(rows).split()).split() == line.split()
+    assert all(len(row) <= columns or " " not in row.strip() for row in rows)

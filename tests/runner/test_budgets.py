@@ -60,7 +60,7 @@ def test_a_new_run_has_the_tasks_budget_without_what_was_added(world: World) -> 
 def test_it_is_said_once_when_80_percent_are_used(world: World) -> None:
     world.script(MORE)
     ran = world.run("--max-iterations", "5")
-    assert ran.stdout.count("4 sessions of 5 sessions (--max-iterations) are used.") == 1
+    assert ran.stdout.count("4 of 5 sessions (--max-iterations) are used.") == 1
     assert [record["warned"] for record in world.records("session_started")][-1] == ["max_iterations"]
 
 
@@ -86,7 +86,7 @@ def test_status_tells_what_is_used_of_what_was_typed(world: World) -> None:
     world.script(MORE)
     world.run("--max-iterations", "2", "--max-cost", "7.50")
     assert json.loads(world.cli("status", "task", "--json").stdout)["budget"] == [
-        "2 sessions of 2 sessions",
+        "2 of 2 sessions",
         "$7.50 allowed, none reported",
     ]
     assert "$7.50 allowed, none reported" in world.cli("status", "task").stdout

@@ -215,6 +215,33 @@ def test_auto_approve_passes_no_comment_that_must_be_answered(world: World) -> N
     assert "c2 (note) · research.md line 5 · text gone · withdrawn" in world.cli("comments", "task").stdout
 
 
+def test_what_was_withdrawn_does_not_count_anywhere(world: World, on_terminal: Callable[..., Pty]) -> None:
+    world.script(found(), found("- c1: because", "- c3: also"), chunk())
+    world.run()
+    for words in ("why sqlite?", "taken back?", "and this?"):
+        world.cli("comment", "task", "--on", "storage", words)
+    world.cli("comments", "task", "--withdraw", "c2")
+    world.cli("redo", "task", "-m", "see there")
+    ran = world.run().stdout
+    assert "2 of 2 comments answered" in ran
+    assert "taken back?" not in world.prompt(2)
+    world.cli("comments", "task", "--withdraw", "c3")
+    assert "taken back?" not in world.cli("rounds", "task").stdout
+    assert "why sqlite?" in world.cli("rounds", "task").stdout
+    terminal = on_terminal()
+    shown = terminal.expect(KEYS_SHOWN).decode()
+    assert "1 of 1 comment answered" in " ".join(shown.split())
+    assert "[o] 1 comment, none open" in " ".join(shown.split())
+    terminal.send(b"q")
+    assert terminal.wait() == 3
+    assert "(must) · research.md line 3 · withdrawn" in world.cli("comments", "task").stdout, "but nothing is hidden"
+    world.cli("comment", "task", "--on", "storage", "must this be answered?")
+    world.cli("comments", "task", "--withdraw", "c4")
+    world.run("--auto-approve", "--max-iterations", "3")
+    assert "taken back" not in world.cli("status", "task").stdout
+    assert len(world.records("gate_answered")) == 2, "a comment that was withdrawn stops no one"
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [

@@ -91,3 +91,17 @@ def test_redo_needs_a_reason(world: World) -> None:
     for args in ((), ("-m", ""), ("-m", "  ")):
         assert world.cli("redo", "task", *args).returncode == 2
     assert not list((world.task / ".marathon").glob("inbox/*"))
+
+
+def test_a_round_that_changed_nothing_says_so(world: World, on_terminal: Callable[..., Pty]) -> None:
+    same, moved = ({"research.md": text} for text in ("one\ntwo\n", "two\none\n"))
+    world.script(research(write=same), research(write=same), research(write=moved))
+    terminal = on_terminal()
+    terminal.expect(KEYS_SHOWN)
+    for said in ("nothing changed since round 1", "lines moved since round 2"):
+        terminal.send(b"r")
+        terminal.expect(b"Why should research be done again?")
+        terminal.send(b"too shallow\r")
+        shown = terminal.expect(KEYS_SHOWN).decode()
+        assert said in " ".join(shown.split())
+        assert "+0" not in shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 from marathon.core.courses.where import Where
 from marathon.core.gates import Offer, offers
 from marathon.core.records import CheckResult, Gate, Rating, Reason
+from marathon.core.text import wrapped
 from marathon.surfaces.base import GateView
-from marathon.surfaces.gate_text import RULE, TITLE, check_lines, describe, fitted, offer_line, rating_lines, wrapped
+from marathon.surfaces.gate_text import RULE, TITLE, check_lines, describe, fitted, offer_line, rating_lines
 
 TASK = Path("docs/tasks/one")
 
@@ -32,14 +34,14 @@ def test_an_offer_is_a_line_with_its_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("points", "suggests", "lists"),
-    [(10, False, False), (8, False, False), (7, True, True), (5, True, True), (4, False, True)],
+    ("points", "suggests"),
+    [(10, False), (8, False), (7, True), (5, True), (4, False)],
 )
-def test_the_agents_rating_of_the_instructions_is_shown_and_advises(points: int, suggests: bool, lists: bool) -> None:
+def test_the_agents_rating_of_the_instructions_is_shown_and_advises(points: int, suggests: bool) -> None:
     shown = "\n".join(rating_lines(Rating(points=points, missing=["where to work\x1b[2J"])))
     assert f"rates the instructions {points} of 10" in shown
     assert ("--oversight colleague" in shown) is suggests
-    assert ("  - where to work" in shown) is lists
+    assert "  - where to work" in shown, "whatever the points are"
     assert "\x1b" not in shown
 
 
@@ -97,6 +99,20 @@ def test_a_long_line_is_broken_between_its_parts(columns: int) -> None:
     lines = wrapped(" · ".join(parts), columns, "  ").splitlines()
     assert all(len(line) <= columns for line in lines)
     assert all(any(part in line for line in lines) for part in parts)
+
+
+def test_a_long_line_is_broken_between_words_and_goes_on_below_its_own() -> None:
+    note = "Note: " + "parted by · dots and " * 8
+    question = "  " + "Which of these is it? " * 8
+    missing = "  - " + "the name of the database " * 6
+    problem = "⚠️  " + "It could not be reached. " * 6
+    for line, below in ((note, "w"), (question, "  w"), (missing, "    w"), (problem, "    w")):
+        rows = fitted(line, 60).split("\n")
+        assert all(len(row) <= 60 for row in rows), rows
+        assert " ".join(" ".join(rows).split()) == " ".join(line.split()), "no word is broken or lost"
+        assert len(rows) > 2
+        assert all(re.match(below.replace("w", r"\S"), row) for row in rows[1:]), rows
+    assert fitted("    " + "cp a b " * 30, 60).count("\n") == 0, "what is to be copied stays whole"
 
 
 def test_comments_without_an_answer_are_named() -> None:

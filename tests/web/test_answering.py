@@ -95,16 +95,21 @@ def test_comments_and_steering_reach_the_next_session_once(web: Web, world: Worl
     assert "too big" in world.prompt(3)
     assert "in general fine" in world.prompt(3)
     page = client.look()
-    assert "1 of 3 answered" in page
+    assert "1 of 2 answered" in page, "what was withdrawn does not count"
+    assert "not a document" not in page
     assert re.search(r'id="c1".*?plan.md line 7.*?answered.*?Answer: done', page, re.S)
+    assert "not a document" not in world.prompt(3), "it was taken back before anyone was given it"
+    assert "1 of 2 comments answered" in page
     written = world.cli("report", "task", "-o", "report.html", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
     assert written.returncode == 0, written.stderr
     report = (world.project / "report.html").read_text()
     for said in ("too big", "Answer: done", "plan, round 2, against plan, round 1", "Cost and time of each session"):
         assert said in report
+    assert "not a document" not in report
     assert not re.search(r"<script|<form|<a |src=|url\(", report)
     described = world.cli("report", "task", "--markdown").stdout
     assert "- c1 (must) `plan.md line 5`: `too big`\n  - `done`" in described
+    assert "not a document" not in described
     compared = client.get(f"{client.task}/diff?a=1:plan:1&b=1:plan:2").body
     assert compared.count('class="new"') == 6
     assert 'class="gone"' not in compared
@@ -305,3 +310,9 @@ def test_the_page_that_w_opened_stays_until_the_browser_was_told(world: World, o
     assert "Nothing to answer" in client.get(sent.headers["location"]).body
     terminal.expect(b"Answered from the page.")
     terminal.expect(b"Phase: plan")
+
+
+def test_the_gate_on_the_page_shows_the_total_against_the_budget(web: Web, world: World) -> None:
+    world.script(research(say=['{"marathon_usage": {"cost": 0.9, "turns": 1}}']))
+    world.run("--max-cost", "10")
+    assert "total: $0.90 of $10.00" in web().client().open_task()

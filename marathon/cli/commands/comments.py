@@ -63,7 +63,7 @@ def comments(shown: Path, withdrawn: str | None, as_json: bool) -> None:
     """The comments on TASK with their answers, those without an answer first."""
     if withdrawn:
         withdraw(_for_human(shown, "comments --withdraw").task, withdrawn)
-    found = standings(read_task(shown, Path.cwd()))
+    found = standings(read_task(shown, Path.cwd()), withdrawn_too=True)
     if as_json:
         facts = [
             {**vars(each.comment), "lines": each.lines, "answer": each.answer, "open": each.open, "sent": each.sent}

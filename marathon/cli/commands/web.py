@@ -66,9 +66,10 @@ def report(shown: Path, output: Path | None, markdown: bool) -> None:
 
     view = look("", shown, Path.cwd())
     if markdown:
+        from marathon.core.sessions import how_many
         from marathon.show.report import as_description
 
-        text = as_description(view.status, view.rounds, view.standings)
+        text = as_description(view.status, how_many(view.known.records), view.rounds, view.standings)
     else:
         from marathon.web.report import as_page
 

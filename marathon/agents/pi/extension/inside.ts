@@ -680,7 +680,7 @@ class Inside {
     const offers: Offer[] = gate.offers.filter(({ choice }: Offer) => choice !== "quit" && choice !== "oversight");
     const read = gate.document && `Read ${path.basename(gate.document)} here`;
     const labels = [LATER, ...(read ? [read] : []), ...offers.map(({ label }) => label)];
-    const title = `${nameOf(followed.task)}: ${followed.status.waits_for}`;
+    const title = `${nameOf(followed.task)} (${gate.total}): ${followed.status.waits_for}`;
     const chosen = await ctx.ui.select(title, labels, { signal });
     if (read && chosen === read) {
       const text = bytesOf(path.resolve(followed.cwd, gate.document), 0).toString("utf8").replace(CONTROL, "");
