@@ -214,11 +214,11 @@ def cli(ctx: click.Context, /, **options: Any) -> None:
     """Lets a coding agent work for hours on one task: research, plan, implement, with you at the gates.
 
     \b
-    pi-marathon new                              make a task
-    pi-marathon --task TASK                      run it with pi; TASK: its path or a part of its name
-    pi-marathon --task TASK -h "feedback"        run a finished one again
-    pi-marathon                                  pi; /marathon-loop DIR in it starts a marathon
-    pi-marathon --task TASK --agent command -- PROGRAM ARGS   any program as the agent
+    pi-marathon new                         make a task
+    pi-marathon --task TASK                 run it with pi; a part of its name is enough
+    pi-marathon --task TASK -h "feedback"   run a finished one again
+    pi-marathon                             pi; in it: /marathon-loop DIR
+    pi-marathon --task TASK --agent command -- PROGRAM ARGS     any program
     """
     if ctx.invoked_subcommand is None:
         run_line(ctx, options)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from marathon.core.names import completions
-from marathon.core.text import age, one_line
+from marathon.core.text import age, cut, one_line
 from marathon.show.program import program
 from marathon.show.status import REBOOTED, Status
 
@@ -102,6 +102,11 @@ def in_background(rows: Sequence[Row]) -> list[str]:
     return [f"In the background: {', '.join(names)}", f"  See it: {program()} attach {shlex.quote(names[0])}"]
 
 
+def window() -> int:
+    """The columns of the window. What is no window has more than any line needs."""
+    return shutil.get_terminal_size((_PIPE, 24)).columns
+
+
 def _names(rows: Sequence[Row]) -> list[str]:
     """The names without their time, where that names one task. Rows fit into more windows then."""
     return [one_line(name) for name in completions("", [row.name for row in rows])]
@@ -111,9 +116,9 @@ def aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]
     """Columns that fit the window. Where they do not, the state is cut first, then the name."""
     columns = [[one_line(cell) for cell in column] for column in zip(headings, *rows, strict=True)]
     widths = [max(map(_width, column)) for column in columns]
-    window = shutil.get_terminal_size((_PIPE, 24)).columns
+    space = window()
     for at in (headings.index(name) for name in _CUT):
-        too_wide = sum(widths) + 2 * (len(widths) - 1) - window
+        too_wide = sum(widths) + 2 * (len(widths) - 1) - space
         widths[at] = min(widths[at], _WIDEST, max(_NARROWEST, widths[at] - too_wide))
     lines = zip(*columns, strict=True)
     return ["  ".join(map(_aligned, line, widths, headings)).rstrip() for line in lines]
@@ -140,7 +145,7 @@ def _aligned(cell: str, width: int, heading: str) -> str:
     if _width(cell) > width:
         from rich.cells import set_cell_size
 
-        cell = set_cell_size(cell, width - 1).rstrip() + "…"
+        cell = cut(cell, len(set_cell_size(cell, width - 1).rstrip())) + "…"
     space = " " * (width - _width(cell))
     return space + cell if heading in _NUMBERS else cell + space
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from marathon.core.budgets import Usage
-from marathon.core.text import amount, clean, counted, duration, one_line
+from marathon.core.text import amount, clean, counted, duration, one_line, wrapped
 from marathon.show.program import program
 
 NOTHING_USED = Usage()
@@ -52,7 +52,13 @@ class Status:
         return asdict(self)
 
 
-def status_lines(status: Status) -> list[str]:
+def status_lines(status: Status, columns: int = 0) -> list[str]:
+    """Everything that is known, in a window of so many columns. Commands are not broken, so that they can be copied."""
+
+    def row(line: str, indent: int) -> list[str]:
+        line = clean(line)
+        return wrapped(line, columns, " " * indent).split("\n") if 0 < columns < len(line) else [line]
+
     rows = [
         ("Task", status.task),
         ("State", f"{status.condition} ({REBOOTED})" if status.rebooted else status.condition),
@@ -74,11 +80,11 @@ def status_lines(status: Status) -> list[str]:
         ("Worktree", f"{status.worktree} (branch {status.branch})" if status.branch else ""),
         ("Steering", f"{counted(status.steering, 'message')} for the next session" if status.steering else ""),
     ]
-    lines = [f"{label + ':':11}{value}" for label, value in rows if value]
+    lines = [part for label, value in rows if value for part in row(f"{label + ':':11}{value}", 11)]
     if status.checks:
-        lines += ["Criteria:", *(f"  {check_line(each)}" for each in status.checks)]
+        lines += ["Criteria:", *(part for each in status.checks for part in row(f"  {check_line(each)}", 4))]
     if status.sessions:
-        lines += ["Sessions:", *map(session_line, status.sessions)]
+        lines += ["Sessions:", *(part for each in status.sessions for part in row(session_line(each), 8))]
     if status.background:
         lines.append(f"{'See it:':11}{program()} attach {shlex.quote(status.task)}")
     if status.put_back:

@@ -32,6 +32,11 @@ def test_every_command_has_help(world: World, command: str) -> None:
     assert shown.returncode == 0
     assert f"Usage: pi-marathon {command}" in shown.stdout
     assert "--help" in shown.stdout
+    assert [line for line in shown.stdout.splitlines() if len(line) > 80] == []
+
+
+def test_no_line_of_the_first_help_is_broken_by_a_usual_window(world: World) -> None:
+    assert [line for line in world.cli("--help").stdout.splitlines() if len(line) > 80] == []
 
 
 @pytest.mark.parametrize("args", [("-h",), ("status", "-h"), ("--task", "task", "-h"), ("new", "-h")], ids=" ".join)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from marathon.core.budgets import Usage
@@ -141,3 +143,21 @@ def test_no_line_carries_anything_a_terminal_acts_on() -> None:
         hostile, hostile, note=hostile, breadcrumb=hostile, waits_for=hostile, resume=hostile, sessions=[session]
     )
     assert all(line.isprintable() for line in status_lines(status))
+
+
+def test_a_narrow_window_breaks_lines_at_words_and_no_command() -> None:
+    said = "The findings are complete and the plan follows from them, step by step, as it was asked for."
+    status = Status(
+        task="docs/tasks/one",
+        condition="gate",
+        note=said,
+        checks=[{"name": said, "met": None, "reason": "", "evidence": ""}],
+        answer_with=[f'pi-marathon redo docs/tasks/one -m "{said}"'],
+        resume=f"pi-marathon --task docs/tasks/one -- agent '{said}'",
+    )
+    whole, rows = status_lines(status), status_lines(status, 60)
+    assert len(whole) < len(rows)
+    assert " ".join(" ".join(rows).split()) == " ".join(" ".join(whole).split()), "no word is broken or lost"
+    assert [row for row in rows if len(row) > 60] == [row for row in whole if "pi-marathon" in row]
+    at = rows.index(next(row for row in rows if row.startswith("Note:")))
+    assert re.match(r" {11}\S", rows[at + 1])

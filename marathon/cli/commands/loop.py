@@ -60,13 +60,14 @@ def loop() -> None:
     """Measured loops: change one thing, measure, keep what improves the number.
 
     \b
-    pi-marathon loop start "Make parse() faster" --lane perf --verify ./bench.sh --guard "make test"
-    pi-marathon loop run perf                          the runner measures, a session per change
+    pi-marathon loop start "Make parse() faster" --lane perf \\
+      --verify ./bench.sh --guard "make test"
+    pi-marathon loop run perf            the runner measures, a session per change
 
     \b
     Or you, or an agent, measure and report:
-    pi-marathon loop measure perf --value 120          the first number is the baseline
-    pi-marathon loop iterate perf --hypothesis "…"     then change, run verify and guard
+    pi-marathon loop measure perf --value 120         first number: the baseline
+    pi-marathon loop iterate perf --hypothesis "…"    change, run verify and guard
     pi-marathon loop measure perf --value 98 --check "guard=pass:make test"
     pi-marathon loop decide perf keep --value 98
     """

@@ -13,7 +13,7 @@ from marathon.cli.arguments import optional_task
 from marathon.cli.find import TASKS, project_root, tasks_below, tasks_of
 from marathon.cli.overview import at_rest, everywhere, overview, with_reboot
 from marathon.errors import WrongUsage
-from marathon.show.listing import after_reboot, in_background, in_order, table
+from marathon.show.listing import after_reboot, in_background, in_order, table, window
 from marathon.show.status import Status, status_lines
 from marathon.store.lock import last_holder
 from marathon.store.places import config_folder
@@ -32,7 +32,7 @@ def status(shown: Path, as_json: bool, sessions: int) -> None:
     if as_json:
         click.echo(json.dumps(found.as_json(), indent=2))
         return
-    lines = status_lines(found)
+    lines = status_lines(found, window())
     if found.gate and found.answer_with and os.isatty(1) and not os.environ.get("MARATHON_RUNNER_ID"):
         from marathon.store.gate_code import GateCodes
         from marathon.store.places import codes_folder
