@@ -47,11 +47,15 @@ def next_step(life: Life, course: Course, limits: Limits) -> Step:
 
 
 def _has_closed(gate: Gate, life: Life, course: Course, limits: Limits) -> bool:
-    """Whether a gate that waits for something needs no answer any more: an option or a file has given it."""
+    """Whether a gate that waits for something needs no answer any more: an option or a file has given it.
+
+    A gate stands as long as its own cause does, whatever else is wrong. Else two would close each other in turn.
+    """
     if not POLICIES[gate.reason].standing:
         return False
-    now = _lacking(life) or _not_agreed(life) or _used_up(life, limits) or course.lacking(life)
-    return now is None or (now.reason, now.message, now.digest) != (gate.reason, gate.message, gate.digest)
+    causes = (_lacking(life), _not_agreed(life), _used_up(life, limits), course.lacking(life))
+    left = [(cause.reason, cause.message, cause.digest) for cause in causes if cause]
+    return (gate.reason, gate.message, gate.digest) not in left
 
 
 def _required_before(step: Step, life: Life, limits: Limits) -> Gate | None:
@@ -59,7 +63,8 @@ def _required_before(step: Step, life: Life, limits: Limits) -> Gate | None:
     starts, waits = isinstance(step, RunSession), isinstance(step, Wait)
     fixing = life.refused and starts
     ends = isinstance(step, Verify | Finish)
-    if (starts or (ends and life.ended)) and (gate := _lacking(life)):
+    begins = starts or (isinstance(step, Wait) and not step.started)
+    if (begins or (ends and life.ended)) and (gate := _lacking(life)):
         return gate
     if (starts or ends) and not fixing and (gate := _not_agreed(life)):
         return gate

@@ -70,6 +70,12 @@ class Signals:
     def pending(self, *numbers: int) -> bool:
         return any(number in self._pending for number in numbers)  # not the other way: a signal may come meanwhile
 
+    def obey(self) -> None:
+        """Interrupted if a signal that asks us to end has come."""
+        if asked := next((number for number in ENDING if self.pending(number)), None):
+            self.take()
+            raise Interrupted(asked)
+
     def pause(self, seconds: float) -> None:
         """Sleep. Interrupted for a signal that asks us to end."""
         deadline = time.monotonic() + seconds

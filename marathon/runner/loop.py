@@ -49,6 +49,7 @@ def _run(marathon: Marathon) -> int:
     if marathon.life.iteration == 0 or not marathon.snapshots.exists():
         marathon.snapshots.take()
     while not marathon.stops.asked():
+        marathon.signals.obey()  # whatever the steps do, none of them may keep a human from ending it
         definition.recheck(marathon)
         verify.recheck(marathon)
         match next_step(marathon.life, marathon.course, marathon.options.limits):

@@ -11,25 +11,43 @@ from hypothesis import strategies as st
 from marathon.core.budgets import Limits
 from marathon.core.courses.phases import Phases
 from marathon.core.courses.workflow import Path, Workflow, current, places
+from marathon.core.criteria import Criterion
 from marathon.core.decide import next_step
 from marathon.core.records import (
     Answer,
     Begun,
+    CriteriaFound,
+    DefinitionFound,
+    FilesMissing,
     Gate,
     Moved,
     Record,
     RunStarted,
     SessionEnded,
     SessionStarted,
+    WaitEnded,
+    WaitStarted,
 )
 from marathon.core.steps import Finish, Note, RunSession, Step, Wait
-from tests.core.making import RPI, begun, fold, thorough
+from tests.core.making import RPI, after, begun, fold, left, thorough
 from tests.core.play import Play
 from tests.core.strategies import IDS, any_record, endings, sound_definitions, verdicts
 
 ENDINGS = st.lists(endings(IDS), max_size=25)
 ANY_VERDICTS = st.lists(verdicts(IDS), max_size=25)
 ONLY_ONWARD = st.lists(verdicts(IDS, ("continue", "answer")), max_size=25)
+# What stands in the way of the next session: gone files, and what a human has to agree to.
+OBSTACLES: st.SearchStrategy[Record] = st.sampled_from(
+    [
+        FilesMissing(names=["plan.md"]),
+        FilesMissing(names=["plan.md", "instructions.md"]),
+        CriteriaFound(digest="c", criteria=[Criterion(name="tests", command="make test")], agreed=False),
+        CriteriaFound(agreed=False, problem="it is not a table"),
+        DefinitionFound(workflow="rpi", definitions=RPI, digest="d", agreed=False, shown="other phases"),
+    ]
+)
+FAILED = st.just(left("running/implement", ending="crashed", cause="exit code 1"))
+WAITING = st.just(left("running/implement", wait={"seconds": 600.0, "reason": "CI"}))
 LIMITS = st.builds(
     Limits, max_iterations=st.integers(0, 6), max_seconds=st.sampled_from([0.0, 9000.0]), retries=st.integers(0, 3)
 )
@@ -144,3 +162,34 @@ def test_every_journal_has_a_next_step_whatever_the_definitions_are_now(
     for definitions in (RPI, {}, others, renamed):
         step = next_step(life, Phases(definitions), limits)
         assert not isinstance(step, Wait) or step.seconds >= 0
+
+
+@settings(thorough, max_examples=400)
+@given(
+    st.lists(any_record(RPI, "rpi"), max_size=3),
+    st.lists(FAILED | WAITING | endings(("research", "plan", "implement")), min_size=1, max_size=2),
+    st.lists(OBSTACLES, max_size=2),
+    st.builds(Limits, max_iterations=st.integers(0, 2), retries=st.integers(0, 3)),
+)
+def test_with_nothing_new_from_outside_no_gate_is_opened_twice(
+    before: list[Record], ended: list[SessionEnded], obstacles: list[Record], limits: Limits
+) -> None:
+    """Whatever has happened: the runner alone comes to rest, at a gate, a session, a check or an end."""
+    journal: list[Record] = [begun("implement"), *before, *after("implement", *ended)[1:], *obstacles]
+    opened: list[tuple[str, str, str]] = []
+    for _ in range(30):
+        match next_step(fold(journal), Phases(RPI), limits):
+            case Gate(token="") as gate:
+                opened.append((gate.reason, gate.message, gate.digest))
+                journal.append(replace(gate, token="t"))
+            case Note() as step:
+                journal.append(step.record)
+            case Wait(started=None) as step:
+                journal.append(WaitStarted(kind=step.kind, seconds=step.seconds, reason=step.reason, until=0))
+            case Wait():
+                journal.append(WaitEnded())
+            case _:
+                break
+    else:
+        raise AssertionError(f"it goes on by itself: {opened}")
+    assert len(opened) == len(set(opened)), opened
