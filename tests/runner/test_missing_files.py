@@ -52,3 +52,17 @@ def test_the_human_may_continue_without_it_or_have_it_written_again(world: World
     assert world.cli("redo", "task", "--phase", "plan", "-m", "write it again").returncode == 0
     assert world.run("--auto-approve", "--max-iterations", "20").returncode == 0
     assert world.records("session_started")[4]["phase"] == "plan"
+
+
+CRASHED, WAITS = {"exit": 1}, {"wait": ["1", "for the build"]}
+
+
+@pytest.mark.parametrize("ends", [CRASHED, WAITS], ids=["crashed", "asked to wait"])
+def test_beside_a_reached_limit_each_is_asked_once(world: World, ends: Entry) -> None:
+    world.script(research(), plan(), chunk(run='rm "$MARATHON_TASK_DIR/plan.md"', **ends))
+    assert world.run("--auto-approve", "--max-iterations", "3", timeout=20).returncode == 3
+    assert world.run("--auto-approve", "--max-iterations", "3").returncode == 3
+    assert world.cli("approve", "task").returncode == 0
+    assert world.run("--auto-approve", "--max-iterations", "3").returncode == 4
+    assert [gate["reason"] for gate in world.records("gate_opened")] == ["review", "review", "missing", "limit"]
+    assert len(world.journal()) < 40

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
+import sys
 from collections.abc import Callable
 
-from tests.process.driver import Pty, until
+import pytest
+
+from tests.process.driver import ROOT, Pty, until
 from tests.support.listing import listing
 from tests.support.world import Entry, World, research
 
@@ -87,3 +91,18 @@ def test_a_second_runner_is_turned_away_with_the_name_of_the_first(world: World,
     runner.communicate(timeout=30)
     assert runner.returncode == 3
     assert world.sessions() == 1
+
+
+@pytest.mark.parametrize("asked", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_between_any_two_steps_ends_it(asked: signal.Signals) -> None:
+    """Whatever the decision is, and even if it never comes to rest."""
+    argv = [sys.executable, "-m", "tests.runner.restless"]
+    with subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True) as runner:
+        assert runner.stdout
+        assert runner.stdout.readline() == "a step\n"
+        runner.send_signal(asked)
+        try:
+            runner.communicate(timeout=20)
+        finally:
+            runner.kill()
+    assert runner.returncode == 128 + asked
