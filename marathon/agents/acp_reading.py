@@ -140,4 +140,6 @@ def failure_in(error: dict[str, Any]) -> Failure:
     if error.get("code") == _NEEDS_LOGIN:
         kind = "authentication_error"
     said = str(error.get("message") or data.get("message") or "no reason given").removeprefix("Internal error: ")
+    if said == "Internal error" and isinstance(details := data.get("details"), str):
+        said = details
     return failure_of(said, status=number if 400 <= number < 600 else 0, code=kind)

@@ -65,6 +65,7 @@ class Outcome:
     stop_reason: str = ""
     permanent: bool = False
     retry_after: float | None = None
+    outage: bool = False  # the network or the provider was away
     steered: tuple[str, ...] = ()
     signal: bool = False  # the last message says that everything is done
     session: str = ""  # as the agent names it
@@ -181,4 +182,5 @@ def failed_outcome(failure: Failure, login: str) -> Outcome:
         stop_reason="error",
         permanent=failure.permanent,
         retry_after=failure.retry_after,
+        outage=failure.kind == "outage",
     )

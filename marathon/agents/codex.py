@@ -136,7 +136,7 @@ class Reading:
     def _failure(self, error: Mapping[str, Any]) -> Failure:
         info = error.get("codexErrorInfo")
         status = max((number_in(table_in(each).get("httpStatusCode")) for each in table_in(info).values()), default=0)
-        code = info if isinstance(info, str) else ""
+        code = info if isinstance(info, str) else next(iter(table_in(info)), "")
         resets_at = self._resets_at if code == "usageLimitExceeded" else 0
         return failure_of(str(error.get("message")), status=int(status), code=code, resets_at=resets_at)
 

@@ -77,8 +77,9 @@ def _outcome(exit: Exit, session: _Session, terminal: bool) -> Outcome:
     words = session.last_words()
     said, failure = f": {one_line(words, 160)}" if words else "", failure_of(words)
     permanent = is_blocking(exit.code, words) or failure.kind == "login"
+    cause, outage = crash(exit) + said, failure.kind == "outage" and not permanent
     retry_after = None if permanent else failure.retry_after
-    return Outcome("crashed", crash(exit) + said, exit.seconds, permanent=permanent, retry_after=retry_after)
+    return Outcome("crashed", cause, exit.seconds, permanent=permanent, retry_after=retry_after, outage=outage)
 
 
 class _Session:

@@ -16,7 +16,7 @@ from typing import Any
 
 from marathon.agents.base import TWICE, Host, Outcome, crash, interruption, tell_swept
 from marathon.agents.pi.typed import Typed, TypedLine
-from marathon.agents.reading import Records
+from marathon.agents.reading import Records, failure_of
 from marathon.core.error_kind import is_blocking
 from marathon.core.events import LONGEST_TEXT, Event, Notice, Output, Ticked
 from marathon.core.life import Steer
@@ -220,4 +220,6 @@ class OneSession(Conversation):
 
     def _crashed(self, exit: Exit) -> Outcome:
         cause = f"{self.program} failed ({crash(exit)}){self.notes()}"
-        return Outcome("crashed", cause, permanent=is_blocking(exit.code, cause))
+        permanent = is_blocking(exit.code, cause)
+        outage = not permanent and failure_of(" ".join(self.last_words)).kind == "outage"
+        return Outcome("crashed", cause, permanent=permanent, outage=outage)

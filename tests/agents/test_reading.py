@@ -196,3 +196,163 @@ def test_the_outcome_of_such_a_session() -> None:
     assert refused.cause == "401: Wrong key (log in)"
     later = failed_outcome(failure_of(error(429, resets_at=time.time() + 600)), "log in")
     assert later.retry_after == pytest.approx(600, abs=60)
+
+
+ZAI = "429: " + json.dumps(
+    {"code": "1308", "message": "Usage limit reached for 5 hour. Your limit will reset at 2026-11-18 19:01:25"}
+)
+CODEX = "Codex error: " + json.dumps(
+    {
+        "type": "error",
+        "error": {
+            "type": "usage_limit_reached",
+            "message": "The usage limit has been reached",
+            "resets_in_seconds": 13872,
+        },
+        "status_code": 429,
+        "headers": {"X-Codex-Primary-Reset-After-Seconds": "13873"},
+    }
+)
+GOOGLE = {
+    "error": {
+        "code": 429,
+        "message": "You exceeded your current quota, please check your plan and billing details.",
+        "status": "RESOURCE_EXHAUSTED",
+        "details": [
+            {"@type": "type.googleapis.com/google.rpc.Help", "links": []},
+            {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.074824224s"},
+        ],
+    }
+}
+NESTED = "got status: 429 Too Many Requests. " + json.dumps({"error": {"message": json.dumps(GOOGLE), "code": 429}})
+OPENROUTER = "429 " + json.dumps(
+    {
+        "error": {
+            "message": "Rate limit exceeded: free-models-per-day. Add 10 credits to unlock 1000 free model requests",
+            "code": 429,
+            "metadata": {"headers": {"X-RateLimit-Limit": "50", "X-RateLimit-Reset": "1795046400000"}},
+        }
+    }
+)
+GROQ = (
+    "429 Rate limit reached for model `llama-3.3-70b-versatile` in organization `org_01` service tier `on_demand` on "
+    "tokens per day (TPD): Limit 100000, Used 97050, Requested 3619. Please try again in {}. Need more tokens? Upgrade"
+)
+DATED = error(429, "Resets in 42m.", type="rate_limit_error", reset_at="2026-11-18T07:42:30.000Z")
+UPGRADE = "You've hit your usage limit. Upgrade to Pro (https://openai.com/chatgpt/pricing) or try again"
+LATER = "This request would exceed your account's rate limit. Please try again later."
+
+
+@pytest.mark.parametrize(
+    ("said", "then"),
+    [
+        (ZAI, "2026-11-18T11:01:25Z"),
+        ("Weekly/Monthly Limit Exhausted. Your limit will reset at 2026-11-20 00:00:00", "2026-11-19T16:00:00Z"),
+        ("Usage limit reached for 5 hour. Your limit will reset at 2026-11-18 14:30:00", None),
+        ("已达到 5 小时的使用上限。您的限额将在 2026-11-18 19:41:44 重置。", "2026-11-18T11:41:44Z"),
+        ("Weekly/Monthly Limit Exhausted... reset at 2026-11-19T00:00:00Z", "2026-11-19T00:00:00Z"),
+        ("limit resets at: 2026-11-18T10:13:01+0000", "2026-11-18T10:13:01Z"),
+        ("Your quota resets at 2026-11-18T10:13:01", "2026-11-18T10:13:01Z"),
+        ("Your quota resets at 2026-11-18 10:13 UTC", "2026-11-18T10:13:00Z"),
+        ("Usage limit reached. It resets at 2026-11-18T10:13:01.123+02:00.", "2026-11-18T08:13:01Z"),
+        ("The daily limit resets at 16:30 UTC", "2026-11-18T16:31:00Z"),
+        ("Rate limited; try again at 06:15 (UTC).", "2026-11-19T06:16:00Z"),
+        ("429 Too Many Requests. Retry-After: Wed, 18 Nov 2026 08:00:00 GMT", "2026-11-18T08:00:00Z"),
+        (error(429, **{"retry-after": "Wed, 18 Nov 2026 08:00:00 GMT"}), "2026-11-18T08:00:00Z"),
+        (error(429, headers={"Retry-After": "120"}), "2026-11-18T07:02:00Z"),
+        (DATED, "2026-11-18T07:42:30Z"),
+        (json.dumps(GOOGLE), "2026-11-18T07:00:34Z"),
+        (NESTED, "2026-11-18T07:00:34Z"),
+        ("Quota exceeded for metric: generate_content. Please retry in 34.07s.", "2026-11-18T07:00:34Z"),
+        ("You have exhausted your capacity. Your quota will reset after 27h41m36s.", "2026-11-19T10:41:36Z"),
+        (OPENROUTER, "2026-11-19T00:00:00Z"),
+        (GROQ.format("9m38.016s"), "2026-11-18T07:09:38Z"),
+        (GROQ.format("50.597142857s"), "2026-11-18T07:00:50Z"),
+        (CODEX, "2026-11-18T10:51:12Z"),
+        (f"{UPGRADE} in 5 days 22 hours 11 minutes.", "2026-11-24T05:11:00Z"),
+        (f"{UPGRADE} at Nov 20th, 2026 8:19 PM.", "2026-11-20T20:20:00Z"),
+        ("You've hit your usage limit... or try again at Nov 20, 2026, 7:38 AM", "2026-11-20T07:39:00Z"),
+        ("You've hit your limit · resets 11pm (America/Anchorage)", "2026-11-18T08:01:00Z"),
+        ("You've hit your session limit · resets 8:30pm (Asia/Tokyo)", "2026-11-18T11:31:00Z"),
+        ("You've hit your weekly limit · resets Nov 20, 3pm (Europe/Berlin)", "2026-11-20T14:01:00Z"),
+        ("Weekly limit reached · resets 10am (Asia/Seoul) · /upgrade to Max", "2026-11-19T01:01:00Z"),
+        ("5-hour limit reached ∙ resets 3pm", "2026-11-18T15:01:00Z"),
+        ("Claude usage limit reached. Your limit will reset at 1pm (Etc/GMT+5).", "2026-11-18T18:01:00Z"),
+        ("Claude AI usage limit reached|1795000000", "2026-11-18T11:06:40Z"),
+        ("Please wait for your limit to reset in 3 hours 49 minutes or switch to auto model.", "2026-11-18T10:49:00Z"),
+        ("Come back in 3h 47m — your free usage resets automatically at midnight Pacific.", "2026-11-18T10:47:00Z"),
+        ("Requests have exceeded the call rate limit. Please retry after 26 seconds.", "2026-11-18T07:00:26Z"),
+        (error(429, LATER, type="rate_limit_error"), None),
+        ("429: We're receiving too many requests at the moment. Please wait a moment and try again.", None),
+    ],
+)
+def test_a_reset_is_understood_as_providers_write_it(
+    said: str, then: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As they were reported by people, with the dates moved to this day."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    now = datetime.fromisoformat("2026-11-18T07:00Z").timestamp()
+    found = failure_of(said, now)
+    expected = None if then is None else datetime.fromisoformat(then).timestamp() - now
+    assert found.retry_after == (None if expected is None else pytest.approx(expected, abs=1))
+    assert not found.permanent
+    assert found.kind == "limit" or then is None
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Connection error.",
+        "fetch failed",
+        "terminated",
+        "Request timed out.",
+        "500: {}",
+        "502 Bad Gateway",
+        "503 status code (no body)",
+        "504 Gateway Time-out",
+        error(529, "Overloaded", type="overloaded_error"),
+        'API Error: 529 {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}',
+        'API Error (529 {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}) · Retrying',
+        "API Error: 529 Overloaded. This is a server-side issue, usually temporary — try again in a moment.",
+        "API Error: Connection error.",
+        "API Error: Unable to connect to API (ConnectionRefused)",
+        "API Error (Request timed out.)",
+        "connect ECONNREFUSED 127.0.0.1:443",
+        "getaddrinfo ENOTFOUND api.example.com",
+        "getaddrinfo EAI_AGAIN api.example.com",
+        "curl: (6) Could not resolve host: api.example.com",
+        "curl: (7) Failed to connect to api.example.com port 443",
+        "stream disconnected before completion: error sending request for url (https://example.com/responses)",
+        "dial tcp: lookup api.example.com: no such host",
+        "exception TypeError: fetch failed sending request",
+        '{"error":{"code":503,"message":"The model is overloaded. Please try again later.","status":"UNAVAILABLE"}}',
+    ],
+)
+def test_a_network_or_a_provider_that_is_away_is_told_from_other_errors(said: str) -> None:
+    found = failure_of(said)
+    assert (found.kind, found.permanent) == ("outage", False)
+    assert failed_outcome(found, "").outage
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        error(429, "The server is overloaded"),
+        error(401, "Connection refused"),
+        "Stream ended without finish_reason",
+        "error: no matching overloaded function",
+        "tests failed: expected status code 500, got 200",
+        'Wrote {"code": 503}',
+        "It broke.",
+    ],
+)
+def test_no_other_error_counts_as_one(said: str) -> None:
+    assert failure_of(said).kind != "outage"
+
+
+def test_an_outage_may_say_how_long_it_takes() -> None:
+    found = failure_of(error(503, "Down for maintenance", retry_after=900))
+    assert (found.kind, found.retry_after) == ("outage", 900)
