@@ -157,6 +157,7 @@ _WORKTREE = "Work in a git worktree on its own branch, marathon/TASK if none is 
 _ADOPT = "Take over a task that was copied here, or whose reviews are not on record."
 _TRUST = "Agree to the checks and the workflow as they are now, for CI."
 _DETACH = "Go on in the background; see it with: pi-marathon attach."
+_OUTAGE = "Wait so long for a network or provider that is away; 0: as any failure."
 _BREAKER = "When it counts as stuck; same-error=3, … 0: never."
 EPILOG = (
     "Exit codes: 0 completed, 1 failed, 2 wrong usage, 3 waits for a human, 4 limit, 5 stuck, 6 busy, 7 invalid task."
@@ -206,6 +207,7 @@ EPILOG = (
 @click.option(
     "--retry-wait", type=DURATION, default="2s", show_default=True, help="Before the first retry; then doubling."
 )
+@click.option("--outage", type=DURATION, default="6h", show_default=True, help=_OUTAGE)
 @click.option("--keep-events", type=COUNT, default=200, show_default=True, help="Logs of a run; 0: keep all.")
 @click.option("--json", "as_json", is_flag=True, help="Ask nothing; print one JSON object at the end.")
 @click.option("--notify/--no-notify", default=True, help="Bell and desktop notification when a human is needed.")

@@ -57,6 +57,7 @@ class CommandLine:
     session_timeout: float = 7200
     retries: int = 3
     retry_wait: float = 2
+    outage: float = 6 * 3600
     keep_events: int = 200
     as_json: bool = False
     notify: bool = True
@@ -168,6 +169,7 @@ def _limits(line: CommandLine) -> Limits:
         session_timeout=line.session_timeout,
         retries=line.retries,
         retry_wait=line.retry_wait,
+        outage=line.outage,
         reflect_every=line.reflect_every,
         breakers=breakers,
         agents=tuple(name.strip() for name in line.agent.split(",")),

@@ -35,6 +35,7 @@ class ProjectSettings(BaseModel):
     session_timeout: str = ""
     retries: int = 0
     retry_wait: str = ""
+    outage: str = ""
     keep_events: int = 0
     notify: bool = True
 

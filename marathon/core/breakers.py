@@ -28,6 +28,8 @@ class Streaks(NamedTuple):
     """How often in a row something went wrong. A good session or an answer of the human resets the counts."""
 
     failed: int = 0
+    outages: int = 0  # tries while the network or the provider was away,
+    away: float = 0  # and the seconds that took, waits included
     without_output: int = 0
     invalid: int = 0
     idle: int = 0
@@ -48,8 +50,10 @@ def claims_end(ended: SessionEnded, phase: str) -> bool:
 
 
 def after_session(before: Streaks, ended: SessionEnded, phase: str, iteration: int) -> Streaks:
+    if ended.outage:
+        return before._replace(outages=before.outages + 1, away=before.away + ended.seconds)
     if ended.ending in FAILED:
-        failed = before._replace(failed=before.failed + 1)
+        failed = before._replace(failed=before.failed + 1, outages=0, away=0)
         if ended.retry_after:  # a limit that resets comes again and again, and is no circle
             return failed
         return _with_error(failed, signature(f"session in {phase}", ended.cause or ended.ending), iteration)
@@ -59,6 +63,8 @@ def after_session(before: Streaks, ended: SessionEnded, phase: str, iteration: i
     without_output = claims_end(ended, phase) and ended.output != "fresh"
     return before._replace(
         failed=0,
+        outages=0,
+        away=0,
         without_output=before.without_output + 1 if without_output else 0,
         invalid=before.invalid + 1 if ended.invalid else 0,
         idle=0 if ended.changed or waits else before.idle + 1,

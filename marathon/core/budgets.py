@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from marathon.core.text import amount, counted, duration, money, one_line
 
 LONGEST_RETRY_WAIT = 300.0
+LONGEST_OUTAGE_WAIT = 600.0
+FIRST_OUTAGE_WAIT = 2.0  # where --retry-wait is 0: who is away is not asked without a pause
 WARN_AT = 0.8
 
 
@@ -86,6 +88,7 @@ class Limits:
     session_timeout: float = 7200
     retries: int = 3
     retry_wait: float = 2.0
+    outage: float = 6 * 3600  # that the network or a provider may be away; 0: a failure like any other
     reflect_every: int = 0
     breakers: Breakers = field(default_factory=Breakers)
     agents: tuple[str, ...] = ()  # that may take over from each other
@@ -254,9 +257,18 @@ def reflects(limits: Limits, iteration: int) -> bool:
 
 def retry_delay(limits: Limits, attempt: int) -> float:
     """The seconds before a retry. They double with each attempt, starting with retry_wait."""
+    return _doubled(limits.retry_wait, LONGEST_RETRY_WAIT, attempt)
+
+
+def outage_delay(limits: Limits, attempt: int) -> float:
+    """The seconds before the network or a provider that is away is tried again."""
+    return _doubled(limits.retry_wait or FIRST_OUTAGE_WAIT, LONGEST_OUTAGE_WAIT, attempt)
+
+
+def _doubled(first: float, longest: float, attempt: int) -> float:
     from tenacity import RetryCallState, Retrying, wait_exponential
 
-    policy = wait_exponential(multiplier=limits.retry_wait, max=LONGEST_RETRY_WAIT)
+    policy = wait_exponential(multiplier=first, max=longest)
     call = RetryCallState(Retrying(), None, (), {})
     call.attempt_number = attempt
     return float(policy(call))

@@ -9,7 +9,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from marathon.core.breakers import CUT_SHORT, FAILED, circles
-from marathon.core.budgets import Limits, limit_reached, nearly_reached, reflects, retry_delay, with_amounts
+from marathon.core.budgets import (
+    Limits,
+    limit_reached,
+    nearly_reached,
+    outage_delay,
+    reflects,
+    retry_delay,
+    with_amounts,
+)
 from marathon.core.courses.base import Course
 from marathon.core.criteria import in_full
 from marathon.core.gates import POLICIES
@@ -19,6 +27,7 @@ from marathon.core.steps import Finish, Halt, Note, RunSession, Step, Verify, Wa
 from marathon.core.text import counted, duration
 
 LONG_RESET = 600.0  # seconds; another agent does not wait that long
+FIRST_TRIES = 3  # before a run is under way: a wrong network shows at once
 EVERY_SESSION = "You are asked after every session (--oversight tool: only at reviews)."
 CUT_OFF = "The session before this one was cut off. What it wrote is kept. Continue from there."
 
@@ -63,8 +72,7 @@ def _required_before(step: Step, life: Life, limits: Limits) -> Gate | None:
     starts, waits = isinstance(step, RunSession), isinstance(step, Wait)
     fixing = life.refused and starts
     ends = isinstance(step, Verify | Finish)
-    begins = starts or (isinstance(step, Wait) and not step.started)
-    if (begins or (ends and life.ended)) and (gate := _lacking(life)):
+    if (starts or waits or (ends and life.ended)) and (gate := _lacking(life)):
         return gate
     if (starts or ends) and not fixing and (gate := _not_agreed(life)):
         return gate
@@ -163,11 +171,14 @@ def _failed(life: Life, ended: SessionEnded, limits: Limits) -> Step:
     cause, times = ended.cause or ended.ending, life.streaks.failed
     failed = "the provider refused" if ended.ending == "refused" else "the agent failed"
     others = [name for name in limits.agents if name not in (*life.unable, life.agent)]
-    if others and life.agent in limits.agents and (ended.permanent or (ended.retry_after or 0) > LONG_RESET):
+    away = life.streaks.away >= LONG_RESET or (ended.retry_after or 0) > LONG_RESET
+    if others and life.agent in limits.agents and (ended.permanent or away):
         return Note(AgentTakesOver(agent=others[0], after=life.agent, cause=cause))
     if ended.permanent:
         message = f"The agent cannot continue: {cause}"
         return Gate(reason="failed", phase=life.phase, message=message, note=note_of(ended))
+    if ended.outage and limits.outage:
+        return _away(life, ended, limits, bool(others))
     if times > limits.retries:
         often = f" {times} times in a row; last" if times > 1 else ""
         message = f"{failed.capitalize()}{often}: {cause}"
@@ -178,6 +189,22 @@ def _failed(life: Life, ended: SessionEnded, limits: Limits) -> Step:
         message = f"{failed.capitalize()} in the same way {len(came)} times (sessions {_joined(came)}): {cause}"
         return Gate(reason="stuck", phase=life.phase, message=message, note=note_of(ended))
     return Wait("retry", max(ended.retry_after or 0.0, retry_delay(limits, times)), f"{failed} ({cause})")
+
+
+def _away(life: Life, ended: SessionEnded, limits: Limits, others: bool) -> Step:
+    """The network or the provider is away. That is waited out, and is no failure of the work."""
+    cause, tries, away = ended.cause or ended.ending, life.streaks.outages, life.streaks.away
+    left, message = limits.outage - away, ""
+    if left <= 0:
+        message = f"The provider could not be reached for {duration(away)} (--outage): {cause}"
+    elif not life.under_way and tries >= FIRST_TRIES:
+        first = "No session of this run has worked yet, so it may be the network or a setting here"
+        message = f"The provider could not be reached {tries} times in a row. {first}: {cause}"
+    if message:
+        return Gate(reason="failed", phase=life.phase, message=message, note=note_of(ended))
+    most = min(left, LONG_RESET - away) if others else left
+    seconds = min(max(ended.retry_after or 0.0, outage_delay(limits, tries)), most)
+    return Wait("outage", seconds, f"the provider cannot be reached ({cause})")
 
 
 def stuck_reason(life: Life, limits: Limits) -> str | None:

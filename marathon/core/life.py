@@ -116,6 +116,7 @@ class Life(NamedTuple):
     agent: str = ""  # of the last session
     takes_over: str = ""  # the agent that works instead of the first one
     unable: tuple[str, ...] = ()  # the agents that failed since the last good session
+    under_way: bool = False  # a session of this run came to its own end, or its model worked
     streaks: Streaks = Streaks()
     used: Used = Used()
     warned: tuple[str, ...] = ()
@@ -192,7 +193,7 @@ def _apply(now: Life, record: Record) -> Life:
         case WaitStarted():
             return now._replace(wait=record, ended=None, answered=None)
         case WaitEnded():
-            return now._replace(wait=None, waited=now.wait, cut_short=record.early)
+            return _wait_ended(now, record)
         case SteerTaken():
             return now._replace(steer=(*now.steer, Steer(record.id, record.text)))
         case RestartBegun():
@@ -275,10 +276,12 @@ def _session_started(now: Life, record: SessionStarted) -> Life:
 def _session_ended(now: Life, record: SessionEnded) -> Life:
     started = now.session
     spent = record.usage or NOTHING_USED
+    used = now.used.plus(spent, record.seconds)
     now = now._replace(
         session=None,
         ended=record,
-        used=now.used.plus(spent, record.seconds),
+        used=used._replace(sessions=max(0, used.sessions - record.outage)),
+        under_way=now.under_way or record.ending not in CUT_SHORT or spent.tokens > 0,
         warned=(*now.warned, *record.warned),
         seconds=now.seconds + record.seconds,
         run_seconds=now.run_seconds + record.seconds,
@@ -308,6 +311,12 @@ def _session_ended(now: Life, record: SessionEnded) -> Life:
 def _was_heard(ended: SessionEnded, phase: str) -> bool:
     """Whether the prompt counts as delivered. It does for a session cut off after its work was done as well."""
     return ended.ending not in CUT_SHORT or (ended.output == "fresh" and claims_end(ended, phase))
+
+
+def _wait_ended(now: Life, record: WaitEnded) -> Life:
+    if now.wait and now.wait.kind == "outage" and not record.early:
+        now = now._replace(streaks=now.streaks._replace(away=now.streaks.away + now.wait.seconds))
+    return now._replace(wait=None, waited=now.wait, cut_short=record.early)
 
 
 def _answered(now: Life, record: Answer) -> Life:

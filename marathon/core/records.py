@@ -40,6 +40,7 @@ Reason = Literal[
 MeasurementKind = Literal["baseline", "screen", "confirm", "reference"]
 Oversight = Literal["tool", "colleague"]  # asked at reviews only, or after every session
 # refused: the provider answered with an error, such as a rate limit
+WaitKind = Literal["agent", "retry", "outage"]  # the agent asked for it, or before another try
 Ending = Literal["ended", "crashed", "refused", "timeout", "left", "interrupted", "stopped", "lost", "limit"]
 # quit, cancel, oversight and refresh (read the files again) are not stored as answers.
 Choice = Literal["continue", "redo", "loop", "answer", "accept", "cancel", "quit", "oversight", "refresh"]
@@ -157,6 +158,7 @@ class SessionEnded(_Record):
     stopReason: str = ""
     permanent: bool = False  # trying again cannot help
     retry_after: float | None = None  # the provider's word on when it can
+    outage: bool = False  # the network or the provider was away: that is waited out, and says nothing about the work
     steered: list[str] = field(default_factory=list)  # messages that reached the agent while it worked
     signal: bool = False  # its last message says that all is done
     steps: tuple[int, int] | None = None  # boxes of the plan: ticked, and all
@@ -258,7 +260,7 @@ class WaitStarted(_Record):
     """A wait with its deadline, on the wall clock and on the clock of this boot."""
 
     type: Literal["wait_started"] = "wait_started"
-    kind: Literal["agent", "retry"]
+    kind: WaitKind
     seconds: float
     reason: str = ""
     until: float

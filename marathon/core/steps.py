@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from marathon.core.courses.workflow import Phase
-from marathon.core.records import CriteriaFound, Gate, MeasurementKind, Record, WaitStarted
+from marathon.core.records import CriteriaFound, Gate, MeasurementKind, Record, WaitKind, WaitStarted
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class RunSession:
 class Wait:
     """Let time pass before the next session. `started` is set once the deadline is in the journal."""
 
-    kind: Literal["agent", "retry"]
+    kind: WaitKind
     seconds: float
     reason: str
     started: WaitStarted | None = None
@@ -89,7 +89,7 @@ class Now:
     since_boot: float
 
 
-def wait_record(kind: Literal["agent", "retry"], seconds: float, reason: str, now: Now) -> WaitStarted:
+def wait_record(kind: WaitKind, seconds: float, reason: str, now: Now) -> WaitStarted:
     return WaitStarted(
         kind=kind,
         seconds=seconds,

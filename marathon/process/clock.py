@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
+from datetime import datetime
 
 from marathon.core.steps import Now
 from marathon.process import linux
@@ -20,6 +21,12 @@ def moment() -> Now:
 def since_boot() -> float:
     """Seconds since boot, time asleep included."""
     return time.clock_gettime(_CLOCK)
+
+
+def time_of_day(then: float, now: float) -> str:
+    """A moment as a clock on this wall says it, with the day if that is another one."""
+    there, here = datetime.fromtimestamp(then), datetime.fromtimestamp(now)
+    return f"{there:%H:%M:%S}" if there.date() == here.date() else f"{there:%Y-%m-%d %H:%M}"
 
 
 @functools.cache

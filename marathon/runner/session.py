@@ -270,6 +270,7 @@ def observe(
         stopReason=outcome.stop_reason,
         permanent=outcome.permanent,
         retry_after=outcome.retry_after,
+        outage=outcome.outage and marathon.options.limits.outage > 0,
         steered=list(outcome.steered),
         signal=outcome.signal,
         steps=marathon.task.steps(phase.checklist),

@@ -23,7 +23,7 @@ from marathon.core.steps import Now, left
 from marathon.core.text import duration, one_line, steps_line
 from marathon.errors import TaskInvalid
 from marathon.git.writes import WriteGuard
-from marathon.process.clock import moment
+from marathon.process.clock import moment, time_of_day
 from marathon.show.program import as_typed, program
 from marathon.show.status import Status
 from marathon.store.definitions import load_workflows
@@ -191,7 +191,9 @@ def waits_for(life: Life, now: Now) -> str:
         policy = POLICIES[life.gate.reason]
         return policy.waits_for.format(phase=life.gate.phase, message=one_line(life.gate.message, 300))
     if life.wait:
-        return f"{one_line(life.wait.reason, 200)} ({duration(left(life.wait, now))} left)"
+        seconds = left(life.wait, now)
+        again = "" if life.wait.kind == "agent" else f"trying again at {time_of_day(now.wall + seconds, now.wall)}, "
+        return f"{one_line(life.wait.reason, 200)} ({again}{duration(seconds)} left)"
     return ""
 
 

@@ -9,6 +9,7 @@ from marathon.core import events
 from marathon.core.events import WaitBegan, Waiting
 from marathon.core.records import WaitEnded, WaitStarted
 from marathon.core.steps import Wait, carried_over, left, wait_record
+from marathon.process.clock import time_of_day
 from marathon.process.keys import Keys
 from marathon.runner.background import detach, may_detach
 
@@ -27,7 +28,8 @@ def wait(marathon: Marathon, step: Wait) -> None:
     if step.started.boot != now.boot:
         marathon.record(carried_over(step.started, now))
         return
-    reason = f"waiting: {step.reason}" if step.kind == "agent" else f"{step.reason}; trying again"
+    then = time_of_day(now.wall + left(step.started, now), now.wall)
+    reason = f"waiting: {step.reason}" if step.kind == "agent" else f"trying again at {then}: {step.reason}"
     early = _count_down(marathon, step.started, reason)
     if not marathon.stops.asked():
         marathon.record(WaitEnded(early=early))

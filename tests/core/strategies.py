@@ -94,6 +94,7 @@ def endings(ids: tuple[str, ...]) -> st.SearchStrategy[SessionEnded]:
         wait=st.none() | st.none() | st.builds(WaitAsked, seconds=st.floats(60, 3600), reason=_WORDS),
         question=st.none() | st.none() | _WORDS,
         permanent=st.sampled_from([False, False, True]),
+        outage=st.sampled_from([False, False, True]),
         retry_after=st.none() | st.none() | _SECONDS,
         steered=st.lists(st.sampled_from(["1", "2", "3"]), max_size=1),
     )
@@ -159,7 +160,7 @@ def any_record(definitions: Definitions, key: str) -> st.SearchStrategy[Record]:
         restarts,
         st.builds(
             WaitStarted,
-            kind=st.sampled_from(["agent", "retry"]),
+            kind=st.sampled_from(["agent", "retry", "outage"]),
             seconds=_SECONDS,
             reason=_WORDS,
             until=_SECONDS,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from tests.process.driver import Pty
 from tests.support.world import Entry, World, research
 
-CRASH: Entry = {"append": {"notes.md": "{n}\n"}, "say": ["model overloaded"], "exit": 7}
+CRASH: Entry = {"append": {"notes.md": "{n}\n"}, "say": ["it broke"], "exit": 7}
 
 
 def test_a_crash_is_recorded_with_its_message_and_nothing_is_started_behind_the_humans_back(world: World) -> None:
@@ -18,8 +18,8 @@ def test_a_crash_is_recorded_with_its_message_and_nothing_is_started_behind_the_
     assert world.sessions() == 1
     facts = json.loads((world.task / ".marathon/runs/001/iterations/001.json").read_text())
     assert facts["ending"] == "crashed"
-    assert facts["cause"] == "exit code 7: model overloaded"
-    assert "exit code 7: model overloaded" in ran.stdout
+    assert facts["cause"] == "exit code 7: it broke"
+    assert "exit code 7: it broke" in ran.stdout
     assert "pi-marathon approve task" in ran.stdout
     assert "exit code 7" in world.cli("status", "task").stdout
     again = world.run("--retries", "0")
@@ -48,7 +48,7 @@ def test_retries_wait_longer_each_time_and_are_shown(world: World) -> None:
     assert "failed 3 times in a row" in ran.stdout
     printed = "task/.marathon/runs/001/events/003.jsonl"
     assert f"Everything it printed: {printed}\n" in ran.stdout
-    assert "model overloaded" in (world.project / printed).read_text()
+    assert "it broke" in (world.project / printed).read_text()
     assert world.read("notes.md") == "1\n2\n3\n"
 
 

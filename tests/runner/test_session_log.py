@@ -13,7 +13,7 @@ from marathon.store.events import follow
 from tests.process.driver import until
 from tests.support.world import Entry, World, chunk, finish, plan, research
 
-CRASH: Entry = {"say": ["overloaded"], "exit": 7}
+CRASH: Entry = {"say": ["it broke"], "exit": 7}
 
 
 def log_of(world: World, number: int) -> Path:

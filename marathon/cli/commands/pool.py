@@ -39,7 +39,7 @@ from marathon.store.task import Task
 _FOR_EACH = (
     *("agent", "mode", "workflow", "oversight", "auto_approve", "trust", "adopt", "max_iterations", "max_time"),
     *("max_cost", "max_tokens", "reflect_every", "breakers", "session_timeout", "retries", "retry_wait"),
-    *("keep_events", "notify", "settings", "sandbox"),
+    *("outage", "keep_events", "notify", "settings", "sandbox"),
 )
 _TELLING = (1, 7, 2, 6, 5, 4, 3, 0)  # which exit code of several is told: the first of these; a killed runner: 1
 _EVERY = 0.2  # seconds between two looks
