@@ -130,6 +130,7 @@ class ModelServer:
         self.failure: Exception | None = None
         self._lock = threading.Lock()
         self._closing = threading.Event()
+        self._away = False
 
     def __enter__(self) -> ModelServer:
         server = self
@@ -138,6 +139,8 @@ class ModelServer:
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
+                if server._away:
+                    raise ConnectionAbortedError
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 server._answer(self, server._take(server.reads(body)))
 
@@ -149,12 +152,26 @@ class ModelServer:
             def log_message(self, format: str, *args: Any) -> None:
                 pass
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._handler = Handler
+        self._serve(0)
+        return self
+
+    def _serve(self, port: int) -> None:
+        self._http = ThreadingHTTPServer(("127.0.0.1", port), self._handler)
         self._http.daemon_threads = True
         # Daemon threads end with us; joining one that hangs on purpose would hang as well.
         self._http.block_on_close = False
         threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True).start()
-        return self
+
+    def go_away(self) -> None:
+        """No one listens at this port any more, and connections that stand end without an answer."""
+        self._away = True
+        self._http.shutdown()
+        self._http.server_close()
+
+    def come_back(self) -> None:
+        self._away = False
+        self._serve(self._http.server_address[1])
 
     def __exit__(self, *_: object) -> None:
         self._closing.set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable
@@ -12,9 +13,11 @@ import pytest
 from marathon.process import tree
 from tests.process.driver import until
 from tests.real.model_server import (
+    Request,
     Turn,
     bash,
     by_phase,
+    coding_agent,
     quota_used_up,
     rate_limited,
     refused,
@@ -28,13 +31,8 @@ QUICK = ("--retries", "1", "--retry-wait", "0.2s")
 
 @pytest.mark.parametrize(
     ("fault", "said"),
-    [
-        (server_error, "500"),
-        (rate_limited, "429"),
-        (lambda: Turn("Half a", fault="drop"), "terminated"),
-        (lambda: Turn("Half a", fault="no_finish"), "finish_reason"),
-    ],
-    ids=["500", "429", "dropped", "without an end"],
+    [(rate_limited, "429"), (lambda: Turn("Half a", fault="no_finish"), "finish_reason")],
+    ids=["429", "without an end"],
 )
 def test_a_passing_fault_is_tried_again_and_then_a_gate_with_the_cause(
     real: RealWorld, fault: Callable[[], Turn], said: str
@@ -45,6 +43,62 @@ def test_a_passing_fault_is_tried_again_and_then_a_gate_with_the_cause(
     assert said in real.records("gate_opened")[-1]["message"]
     assert [record["ending"] for record in real.records("session_ended")] == ["refused", "refused"]
     assert "Trying again" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (server_error, "500"),
+        (lambda: refused(502, "Bad gateway"), "502"),
+        (lambda: refused(529, "Overloaded", "overloaded_error"), "529"),
+        (lambda: Turn("Half a", fault="drop"), "terminated"),
+        (lambda: Turn(fault="hang"), "timed out"),
+        (None, "onnection error"),
+    ],
+    ids=["500", "502", "529", "dropped", "silent", "no one there"],
+)
+def test_a_provider_that_is_away_shows_at_once(real: RealWorld, fault: Callable[[], Turn] | None, said: str) -> None:
+    """Before a session of the run has worked it may be the network or a setting."""
+    if fault is None:
+        real.server.go_away()
+    else:
+        real.plays([fault()])
+    ended = real.run("--retries", "0", "--retry-wait", "0.2s")
+    assert ended.returncode == 1, ended.stdout
+    gate = real.records("gate_opened")[-1]["message"]
+    assert "could not be reached 3 times in a row" in gate
+    assert said in gate
+    assert {(record["ending"], record["outage"]) for record in real.records("session_ended")} == {("refused", True)}
+
+
+@pytest.mark.parametrize("mode", ["tui", "stream"])
+def test_a_night_without_network_is_waited_out(real: RealWorld, mode: str) -> None:
+    answers = coding_agent(real.task)
+
+    def until_planned(request: Request) -> Turn:
+        if request.heading and request.heading[0] == "implement" and not real.records("wait_started"):
+            threading.Thread(target=real.server.go_away).start()
+            return Turn("Half a", fault="drop")
+        return answers(request)
+
+    real.plays(until_planned)
+    terminal = real.terminal("--mode", mode, "--auto-approve", "--retries", "0", "--retry-wait", "0.2s")
+
+    def waited() -> bool:
+        terminal._read(0.02)
+        journal = real.task / ".marathon" / "journal.jsonl"
+        return journal.exists() and len(real.records("wait_started")) > 4
+
+    try:
+        terminal.resize(40, 120)
+        until(waited, "more tries than retries are allowed", 120)
+        assert re.search(r"cannot be reached .*trying again at [\d:]+", real.cli("status", "task").stdout)
+        real.server.come_back()
+        assert terminal.wait() == 0
+    finally:
+        terminal.close()
+    assert {record["kind"] for record in real.records("wait_started")} == {"outage"}
+    assert [record["reason"] for record in real.records("gate_opened")] == ["review", "review"]
 
 
 @pytest.mark.parametrize(
