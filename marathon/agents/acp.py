@@ -18,13 +18,12 @@ from typing import Any
 from marathon import __version__
 from marathon.agents import our_tools
 from marathon.agents.acp_reading import ALLOW, Reading, denials, failure_in, request_of
-from marathon.agents.base import Host, Outcome, crash, failed_outcome, interruption, tell_swept
+from marathon.agents.base import Host, Outcome, failed_outcome, interruption, tell_swept
 from marathon.agents.conversation import Conversation
 from marathon.agents.permissions import ALLOWED, Request, allows
 from marathon.agents.pi.typed import Typed
 from marathon.agents.programs import Program
 from marathon.agents.reading import Failure, Records, table_in, tables_in
-from marathon.core.error_kind import is_blocking
 from marathon.core.events import LONGEST_TEXT, Event, Notice, Output
 from marathon.core.life import Steer
 from marathon.core.text import one_line, says_complete
@@ -163,8 +162,7 @@ class _Session(Conversation):
     def _ending(self) -> Outcome:
         exit, denied = self.exit, denials(self._agent.name, self._denied)
         if exit is not None and not self.is_over():
-            cause = f"{self.program} failed ({crash(exit)}){self.notes()}"
-            return interruption(exit) or Outcome("crashed", cause, permanent=is_blocking(exit.code, cause))
+            return interruption(exit) or self.crashed(exit)
         if self.stopped or self._reason == "cancelled":
             return Outcome("left", "stopped with Esc", stop_reason="aborted", denied=denied)
         if self._failure is not None:

@@ -80,6 +80,12 @@ class Conversation(ABC):
         """The last lines on standard error, to follow a cause."""
         return f": {one_line(' '.join(self.last_words), 300)}" if self.last_words else ""
 
+    def crashed(self, exit: Exit) -> Outcome:
+        cause = f"{self.program} failed ({crash(exit)}){self.notes()}"
+        permanent = is_blocking(exit.code, cause)
+        outage = not permanent and failure_of(" ".join(self.last_words)).kind == "outage"
+        return Outcome("crashed", cause, permanent=permanent, outage=outage)
+
     # The session
 
     def converse(self, done: Callable[[], bool]) -> None:
@@ -215,11 +221,5 @@ class OneSession(Conversation):
             if self.exit is not None:
                 tell_swept(self.host, self.exit.swept)
         stopped = interruption(exit) if exit else None
-        outcome = stopped or (self.ending() if over or exit is None else self._crashed(exit))
+        outcome = stopped or (self.ending() if over or exit is None else self.crashed(exit))
         return replace(outcome, seconds=self.seconds, steered=tuple(self.steered))
-
-    def _crashed(self, exit: Exit) -> Outcome:
-        cause = f"{self.program} failed ({crash(exit)}){self.notes()}"
-        permanent = is_blocking(exit.code, cause)
-        outage = not permanent and failure_of(" ".join(self.last_words)).kind == "outage"
-        return Outcome("crashed", cause, permanent=permanent, outage=outage)

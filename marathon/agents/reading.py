@@ -64,7 +64,7 @@ _SECONDS = ("retry_after", "retry_after_seconds", "resets_in_seconds", "reset_af
 _MOMENTS = ("resets_at", "reset_at", "retry_after", "x_ratelimit_reset")
 _AMOUNT = r"(\d+(?:\.\d+)?) ?(ms|s|m|h|d|milliseconds?|sec(?:ond)?s?|min(?:ute)?s?|hours?|days?)(?![a-z])"
 _SAID = re.compile(
-    rf"(?:try again|retry|resets?|come back|retry-after:?)(?: in| after)? ~?((?:{_AMOUNT}(?:,? (?:and )?)?)+)", re.I
+    rf"(?:(?:try again|retry|resets?|come back) (?:in|after)|retry-after:?) ~?((?:{_AMOUNT}(?:,? (?:and )?)?)+)", re.I
 )
 _AGAIN = r"(?:try again|retry|resets?|available again|retry-after)(?: at| on|:| in)*"
 # A clock time in a provider's words: resets 5:30am (UTC), resets at 16:30 UTC, try again at Dec 3rd, 4:05 PM.

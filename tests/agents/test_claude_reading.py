@@ -138,7 +138,25 @@ def test_only_a_retry_that_can_help_is_left_to_claude() -> None:
     wrong = ending(retry(error_status=401, error="authentication_failed"))
     assert (wrong.cause, wrong.permanent) == ("401: authentication_failed (start claude and type /login)", True)
     far = ending(retry(error_status=429, error="rate_limit", retry_delay_ms=900_000))
-    assert (far.retry_after, far.permanent) == (900, False)
+    assert (far.retry_after, far.permanent, far.outage) == (900, False, False)
+    away = ending(retry(error_status=529, error="overloaded", retry_delay_ms=900_000))
+    assert (away.retry_after, away.outage) == (900, True)
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "outage"),
+    [
+        (None, "API Error: Unable to connect to API (ConnectionRefused)", True),
+        (None, "API Error: Connection error.", True),
+        (529, "API Error: 529 Overloaded. This is a server-side issue, usually temporary.", True),
+        (503, "API Error: 503 Service Unavailable", True),
+        (429, "You've hit your limit", False),
+        (None, "The tests failed.", False),
+    ],
+)
+def test_an_outage_is_told_from_other_errors(status: int | None, said: str, outage: bool) -> None:
+    ended = ending({**RESULT, "is_error": True, "api_error_status": status, "result": said})
+    assert (ended.ending, ended.outage, ended.permanent) == ("refused", outage, False)
 
 
 def test_what_was_denied_is_named_with_the_flag() -> None:

@@ -76,6 +76,21 @@ def test_a_usage_limit_is_waited_for_until_it_resets() -> None:
     assert 0 < (reading.ending().retry_after or 0) <= 24 * 3600
 
 
+@pytest.mark.parametrize(
+    ("info", "outage"),
+    [
+        ({"httpConnectionFailed": {"httpStatusCode": None}}, True),
+        ({"responseStreamDisconnected": {"httpStatusCode": 502}}, True),
+        ("serverOverloaded", True),
+        ("usageLimitExceeded", False),
+        ("sandboxError", False),
+    ],
+)
+def test_an_outage_is_told_from_other_errors(info: object, outage: bool) -> None:
+    reading, _ = read(completed("failed", message="It did not work", codexErrorInfo=info))
+    assert reading.ending().outage is outage
+
+
 def test_only_a_retry_that_can_help_is_left_to_codex() -> None:
     def error(status: int | None, details: str) -> Message:
         info = {"responseStreamDisconnected": {"httpStatusCode": status}}

@@ -132,11 +132,12 @@ class Reading:
     def _retry(self, record: dict[str, Any]) -> Iterable[Event]:
         """Claude tries again by itself. What cannot help, or is far away, ends the session here."""
         status, delay = int(number_in(record.get("error_status"))), number_in(record.get("retry_delay_ms")) / 1000
-        cause = failure_of(one_line(str(record.get("error") or "no answer"), 300), status=status)
+        said = one_line(str(record.get("error") or "no answer"), 300)
+        cause = failure_of(said, status=status, code=said)
         if cause.permanent:
             self.failure = cause
         elif delay > _LONGEST_PAUSE:
-            self.failure = Failure(cause.message, retry_after=delay, kind="limit")
+            self.failure = replace(cause, retry_after=delay, kind="outage" if cause.kind == "outage" else "limit")
         else:
             attempt = f"{record.get('attempt')}/{record.get('max_retries')}"
             return [Notice(f"Claude tries again ({attempt}) in {delay:.0f}s: {cause.message}", "warning")]

@@ -110,6 +110,8 @@ def answer(id: int, session: str, prompt: str) -> None:
         said = json.loads(error.read())["error"]["message"]
         limited = {"code": -32603, "message": f"Internal error: {said}", "data": {"errorKind": "rate_limit"}}
         send(id=id, error=limited if error.code == 429 else {"code": error.code, "message": said})
+    except urllib.error.URLError as error:
+        send(id=id, error={"code": -32603, "message": "Internal error", "data": {"details": str(error.reason)}})
 
 
 def main() -> None:

@@ -265,6 +265,16 @@ def test_a_limit_is_waited_for_until_it_resets(real: ModelWorld) -> None:
     assert wait["seconds"] == pytest.approx(reset - time.time(), abs=150)
 
 
+def test_a_provider_that_is_away_is_waited_out(real: ModelWorld) -> None:
+    """Not counted as a failure of the work, and the marathon goes on by itself when the provider is back."""
+    real.server.go_away()
+    assert first_wait(real)["kind"] == "outage"
+    real.server.come_back()
+    ended = real.run("--retry-wait", "0.2s")
+    assert ended.returncode == 3, ended.stdout
+    assert [each["outage"] for each in real.records("session_ended")][-1] is False
+
+
 def test_a_stream_that_is_cut_is_no_lost_session(real: ModelWorld) -> None:
     whole, faults = real.server.script, [Turn("Half a", fault="drop")]
     assert callable(whole)
