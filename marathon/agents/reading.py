@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from email.utils import parsedate_to_datetime
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
@@ -66,13 +65,13 @@ _AMOUNT = r"(\d+(?:\.\d+)?) ?(ms|s|m|h|d|milliseconds?|sec(?:ond)?s?|min(?:ute)?
 _SAID = re.compile(
     rf"(?:(?:try again|retry|resets?|come back) (?:in|after)|retry-after:?) ~?((?:{_AMOUNT}(?:,? (?:and )?)?)+)", re.I
 )
-_AGAIN = r"(?:try again|retry|resets?|available again|retry-after)(?: at| on|:| in)*"
+_AGAIN = r"(?:try again|retry|resets?|available again|retry-after)(?: at| on|:)*"
 # A clock time in a provider's words: resets 5:30am (UTC), resets at 16:30 UTC, try again at Dec 3rd, 4:05 PM.
 _CLOCK = re.compile(
     rf"{_AGAIN} "
     r"(?:(?P<month>[a-z]{3})[a-z]* (?P<day>\d{1,2})(?:st|nd|rd|th)?,?(?: (?P<year>\d{4}),?)?(?: at)? )?"
     r"(?P<hour>\d{1,2})(?::(?P<minute>\d{2}))?(?: ?(?P<half>[ap]m)|(?<=:\d\d))"
-    r"(?: \(?(?P<zone>UTC|GMT|(?<=\()[A-Za-z0-9_+/-]+)\)?)?",
+    r"(?: \(?(?P<zone>(?:UTC|GMT)(?:[+-]\d{1,2})?|(?<=\()[A-Za-z0-9_+/-]+)\)?)?",
     re.I,
 )
 # A date and a time, with a zone or without: 2026-09-04 19:01:25, 2026-09-04T19:01:25.000Z, …+08:00, … UTC.
@@ -82,7 +81,7 @@ _DATE = re.compile(
     re.I,
 )
 _DATED = re.compile(rf"(?:{_AGAIN} |限额将在 ?)(?={_DATE.pattern.replace('?P<', '?P<of_')})", re.I)
-_HTTP_DATE = re.compile(r"[a-z]{3}, \d\d [a-z]{3} \d{4} \d\d:\d\d:\d\d GMT", re.I)
+_HTTP_DATE = re.compile(rf"{_AGAIN} ([a-z]{{3}}, \d\d [a-z]{{3}} \d{{4}} \d\d:\d\d:\d\d GMT)", re.I)
 _EPOCH = re.compile(r"limit reached\|(\d{10})\b", re.I)  # as Claude Code wrote it for a time
 _BEIJING = timezone(timedelta(hours=8))
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -288,13 +287,15 @@ def _moment_in(words: str) -> float:
     """The moment of a reset that is given with its date. Without a zone it is UTC; as Z.AI writes it, Beijing's."""
     if epoch := _EPOCH.search(words):
         return float(epoch[1])
-    if http := _HTTP_DATE.search(words):
-        return parsedate_to_datetime(http[0]).timestamp()
-    if not (dated := _DATED.search(words)) or not (found := _DATE.match(words, dated.end())):
-        return 0
-    zone = (found["zone"] or "").upper()
-    offset = "+00:00" if zone in ("Z", "UTC", "GMT") else zone
     try:
+        if http := _HTTP_DATE.search(words):
+            from email.utils import parsedate_to_datetime  # rarely needed, and it brings many modules
+
+            return parsedate_to_datetime(http[1]).timestamp()
+        if not (dated := _DATED.search(words)) or not (found := _DATE.match(words, dated.end())):
+            return 0
+        zone = (found["zone"] or "").upper()
+        offset = "+00:00" if zone in ("Z", "UTC", "GMT") else zone
         moment = datetime.fromisoformat(f"{found['date']}T{found['time']}{offset}")
     except ValueError:  # no such day or hour
         return 0
@@ -304,14 +305,14 @@ def _moment_in(words: str) -> float:
 
 def _until(clock: re.Match[str], now: float) -> float:
     """The seconds until a clock time: of the day it names, else the next time that it is so late. 0 if that is past."""
-    zone: tzinfo | None = None
-    if (clock["zone"] or "").upper() in ("UTC", "GMT"):
-        zone = UTC
-    elif clock["zone"]:
-        try:
-            zone = ZoneInfo(clock["zone"])
-        except (ValueError, OSError):  # a name of no zone; the machine's own is the best guess
-            zone = None
+    named = clock["zone"] or ""
+    zone: tzinfo | None
+    try:
+        offset = re.fullmatch(r"(?:UTC|GMT)([+-]\d{1,2})?", named, re.I)
+        utc = timezone(timedelta(hours=int(offset[1] or 0))) if offset else None
+        zone = utc or (ZoneInfo(named) if named else None)
+    except (ValueError, OSError):  # a name of no zone; the machine's own is the best guess
+        zone = None
     present = datetime.fromtimestamp(now, zone)
     past = present - _CLOCKS_DIFFER
     hour, half = int(clock["hour"]), (clock["half"] or "").lower()

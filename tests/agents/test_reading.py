@@ -8,6 +8,8 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from marathon.agents.base import failed_outcome
 from marathon.agents.pi.reading import pi_failure
@@ -257,6 +259,10 @@ LATER = "This request would exceed your account's rate limit. Please try again l
         ("Usage limit reached. It resets at 2026-11-18T10:13:01.123+02:00.", "2026-11-18T08:13:01Z"),
         ("The daily limit resets at 16:30 UTC", "2026-11-18T16:31:00Z"),
         ("Rate limited; try again at 06:15 (UTC).", "2026-11-19T06:16:00Z"),
+        ("Your limit resets at 18:00 (UTC+8)", "2026-11-18T10:01:00Z"),
+        ("Your limit resets at 2026-13-40 18:00:00", None),
+        ("Retry-After: Wed, 99 Nov 2026 08:00:00 GMT", None),
+        ("It failed. Date: Wed, 18 Nov 2026 08:00:00 GMT", None),
         ("429 Too Many Requests. Retry-After: Wed, 18 Nov 2026 08:00:00 GMT", "2026-11-18T08:00:00Z"),
         (error(429, **{"retry-after": "Wed, 18 Nov 2026 08:00:00 GMT"}), "2026-11-18T08:00:00Z"),
         (error(429, headers={"Retry-After": "120"}), "2026-11-18T07:02:00Z"),
@@ -356,3 +362,24 @@ def test_no_other_error_counts_as_one(said: str) -> None:
 def test_an_outage_may_say_how_long_it_takes() -> None:
     found = failure_of(error(503, "Down for maintenance", retry_after=900))
     assert (found.kind, found.retry_after) == ("outage", 900)
+
+
+_NUMBERS = st.integers(0, 99_999)
+_SHAPES = st.sampled_from(
+    [
+        "resets at {}:{} (UTC+{})",
+        "try again at Nov {}, {} {}:15 PM",
+        "will reset at {}-{}-10 10:{}:00",
+        "Retry-After: Wed, {} Nov {} 08:{}:00 GMT",
+        "limit reached|{}{}{}",
+        "try again in {}d {}h {}s",
+        '429: {{"retry_after": "{}", "reset_at": "{}", "resets_at": {}}}',
+        "{}{}{}",
+    ]
+)
+
+
+@given(_SHAPES, st.lists(_NUMBERS.map(str) | st.text(max_size=8), min_size=3, max_size=3))
+def test_no_words_of_a_provider_break_the_reader(shape: str, words: list[str]) -> None:
+    found = failure_of(shape.format(*words), 1_795_000_000.0)
+    assert found.retry_after is None or 0 < found.retry_after <= LONGEST_WAIT
