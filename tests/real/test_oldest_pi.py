@@ -10,25 +10,21 @@ import pytest
 
 from marathon.agents.pi.find import LOOPS
 from tests.real.desk import PROMPT, Desk, Rpc
-from tests.real.install import OLDEST, PiInstall, ensure_pi
+from tests.real.install import PiInstall
 from tests.real.model_server import ToolCall, Turn, ask, bash, server_error, wait
 from tests.real.real_world import RealWorld
 from tests.real.test_failures import SAME_TOOL
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def oldest(pi_install: PiInstall) -> PiInstall:
-    return ensure_pi(OLDEST)
+PI = "oldest"
 
 
 @pytest.fixture
-def desk(tmp_path: Path, oldest: PiInstall) -> Iterator[Callable[..., Desk]]:
+def desk(tmp_path: Path, pi_install: PiInstall) -> Iterator[Callable[..., Desk]]:
     made: list[Desk] = []
 
     def make(*script: Turn) -> Desk:
-        made.append(Desk(tmp_path, oldest, script))
+        made.append(Desk(tmp_path, pi_install, script))
         return made[-1]
 
     yield make
@@ -36,8 +32,8 @@ def desk(tmp_path: Path, oldest: PiInstall) -> Iterator[Callable[..., Desk]]:
         each.close()
 
 
-def test_this_is_the_oldest(oldest: PiInstall) -> None:
-    manifest = json.loads((oldest.cli.parents[1] / "package.json").read_text())
+def test_this_is_the_oldest(pi_install: PiInstall) -> None:
+    manifest = json.loads((pi_install.cli.parents[1] / "package.json").read_text())
     assert manifest["version"] == "0.74.2"
 
 
@@ -94,24 +90,22 @@ def test_the_tools_record_and_end_the_run(
 
 
 @pytest.mark.parametrize("mode", ["tui", "stream"])
-def test_a_whole_marathon(tmp_path: Path, oldest: PiInstall, mode: str) -> None:
-    world = RealWorld(tmp_path / "world", oldest)
+def test_a_whole_marathon(real: RealWorld, mode: str) -> None:
+    terminal = real.terminal("--mode", mode, "--auto-approve")
     try:
-        terminal = world.terminal("--mode", mode, "--auto-approve")
-        try:
-            terminal.resize(40, 120)
-            terminal.expect(b"Completed", seconds=90)  # five starts of pi
-            assert terminal.wait() == 0
-        finally:
-            terminal.close()
-        assert world.read("work.md") == "chunk 1\nchunk 2\n"
-        assert len(world.prompts()) == 5
+        terminal.resize(40, 120)
+        terminal.expect(b"Completed", seconds=90)  # five starts of pi
+        assert terminal.wait() == 0
     finally:
-        world.close()
+        terminal.close()
+    assert real.read("work.md") == "chunk 1\nchunk 2\n"
+    assert len(real.prompts()) == 5
 
 
-def test_an_extension_with_the_same_tool_is_named_before_the_first_session(tmp_path: Path, oldest: PiInstall) -> None:
-    world = RealWorld(tmp_path / "world", oldest)
+def test_an_extension_with_the_same_tool_is_named_before_the_first_session(
+    tmp_path: Path, pi_install: PiInstall
+) -> None:
+    world = RealWorld(tmp_path / "world", pi_install)
     try:
         path = world.extension("theirs.ts", SAME_TOOL)
         assert f"{path} also registers the tool human_feedback" in world.run().stderr
