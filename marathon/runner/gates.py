@@ -63,6 +63,7 @@ def resolve(marathon: Marathon, gate: Gate) -> int | None:
         if may_detach(marathon):
             view = replace(view, leave=partial(detach, marathon))
         said = marathon.task.output_mark(HUMAN)
+        marathon.end_programs()
         answer = marathon.surface.ask(view, lambda: _from_elsewhere(marathon, gate) or _more_said(marathon, said))
     if answer is None:
         return POLICIES[gate.reason].exit_code

@@ -142,6 +142,10 @@ class Marathon:
     def agent_of(self, phase: Phase) -> Agent:
         return self.team.of(phase, self.life.takes_over) if self.team else self.agent
 
+    def end_programs(self) -> None:
+        """A program that is kept for the next session costs memory, and perhaps money, while a human takes hours."""
+        (self.team or self.agent).close()
+
     def record(self, record: Record) -> Life:
         return self.journal.record(record)
 
@@ -191,7 +195,7 @@ def open(
         channel = AgentChannel(states, runner)
         cleanup.callback(channel.remove)
         journal = Journal(store, course, options.task, emit)
-        cleanup.callback(team.close if team else agent.close)
+        cleanup.callback((team or agent).close)
         log.resume(options.task.runs.session_path(journal.life.run, "events", journal.life.iteration, "jsonl"))
         marathon = Marathon(
             options=options,

@@ -39,6 +39,7 @@ def wait(marathon: Marathon, step: Wait) -> None:
 def _count_down(marathon: Marathon, started: WaitStarted, reason: str) -> bool:
     """True if a key ended it early. The key d lets the marathon go on in the background."""
     marathon.emit(WaitBegan(reason, left(started, marathon.now())))
+    marathon.end_programs()
     with Keys() if marathon.surface.interactive else contextlib.nullcontext() as keys:
         while (seconds := left(started, marathon.now())) > 0 and not marathon.stops.asked():
             attended = marathon.surface.interactive

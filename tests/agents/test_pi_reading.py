@@ -276,12 +276,21 @@ def test_an_endless_line_is_held_only_so_far() -> None:
 def test_usage_is_the_sum_over_the_assistants_messages_and_tool_calls() -> None:
     run = Run()
     user: Json = {"type": "message_end", "message": {"role": "user", "content": [], "usage": USAGE}}
-    result: Json = {"type": "message_end", "message": {"role": "toolResult", "usage": USAGE}}
+    result: Json = {"type": "message_end", "message": {"role": "toolResult", "content": []}}
     used = usage_of(read(run, user, ended("toolUse"), tool_start("bash", {}), tool_start("bash", {}), result, ended()))
     assert used.cost == pytest.approx(0.00612)
     expected = Usage(input=1600, output=80, cacheRead=400, cost=used.cost, turns=2, toolCalls=2, model="scripted")
     assert used == expected
     assert used.tokens == 2080
+
+
+def test_what_a_tools_models_and_a_warm_cache_used_counts() -> None:
+    result: Json = {"type": "message_end", "message": {"role": "toolResult", "usage": USAGE}}
+    warm: Json = {"type": "entry_appended", "entry": {"type": "usage", "kind": "cache_warm", "usage": USAGE}}
+    other: Json = {"type": "entry_appended", "entry": {"type": "context_edit", "targetId": "a"}}
+    used = usage_of(read(Run(), ended("toolUse"), result, warm, other))
+    assert (used.turns, used.input) == (1, 2400)
+    assert used.cost == pytest.approx(3 * 0.00306)
 
 
 def test_a_compaction_comes_with_its_usage() -> None:

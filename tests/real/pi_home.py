@@ -33,7 +33,7 @@ class PiHome:
         self.agent_folder = self.home / ".pi" / "agent"
         self.agent_folder.mkdir(parents=True)
         self.states.mkdir(mode=0o700)
-        model = {
+        self.model: dict[str, Any] = {
             "id": "scripted",
             "name": "Scripted",
             "reasoning": True,
@@ -42,9 +42,15 @@ class PiHome:
             "maxTokens": 4096,
             "cost": {"input": 3, "output": 15, "cacheRead": 0.3, "cacheWrite": 0},
         }
-        provider = {"baseUrl": model_url, "api": "openai-completions", "apiKey": "no-secret", "models": [model]}
-        self._write("models.json", {"providers": {"lab": provider}})
+        self._url = model_url
+        self.has_model()
         self._write("settings.json", {**QUICK, **settings})
+
+    def has_model(self, **changes: Any) -> None:
+        """The one model, with other facts about it than usual."""
+        models = [{**self.model, **changes}]
+        provider = {"baseUrl": self._url, "api": "openai-completions", "apiKey": "no-secret", "models": models}
+        self._write("models.json", {"providers": {"lab": provider}})
 
     def env(self, **more: str) -> dict[str, str]:
         """The whole environment of a pi: nothing of ours but what programs need to run."""
@@ -73,6 +79,9 @@ class PiHome:
         (file,) = self.agent_folder.glob(f"sessions/*/*_{id}.jsonl")
         entries = map(json.loads, file.read_text().splitlines())
         return str([entry["name"] for entry in entries if entry["type"] == "session_info"][-1])
+
+    def has_settings(self, **changes: Any) -> None:
+        self._write("settings.json", {**self.settings(), **changes})
 
     def settings(self) -> dict[str, Any]:
         value = json.loads((self.agent_folder / "settings.json").read_text())

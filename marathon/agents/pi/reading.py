@@ -131,6 +131,8 @@ class Run:
                 return [CompactionBegan(_line(record, "reason"))]
             case "compaction_end":
                 return self._compacted(record, table_in(record.get("result")))
+            case "entry_appended" if table_in(record.get("entry")).get("type") == "usage":  # a cache was kept warm
+                return [_used({"usage": record["entry"].get("usage")}, turns=0)]
             case "extension_error":
                 return [Notice(f"An extension of pi failed: {_line(record, 'error')}", "warning")]
             case "extension_ui_request" if record.get("method") in DIALOGS:
@@ -147,6 +149,8 @@ class Run:
         return [ended] if error else [_used(result, turns=0), ended]
 
     def _message_ended(self, message: dict[str, Any]) -> list[Event]:
+        if message.get("role") == "toolResult" and "usage" in message:  # of models that the tool asked
+            return [_used(message, turns=0)]
         if message.get("role") != "assistant":
             return []
         self.stop_reason = str(message.get("stopReason", ""))

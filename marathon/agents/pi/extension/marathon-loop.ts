@@ -199,6 +199,7 @@ function registerTools(pi: ExtensionAPI, state: RunnerState): void {
 class Marathon {
   private facts: Fields = {};
   private usage: Fields = { ...NOTHING_USED };
+  private counted = 0; // of the entries of pi's session
   private seconds = 0;
   private ticked = Date.now();
   private limit: string | undefined; // the option of the budget that is used up
@@ -245,8 +246,10 @@ class Marathon {
       this.log(ctx, "tool_ended", { id, name, text, failed: isError === true, seconds, diff });
     });
     // Not guarded: pi blocks a tool whose handler failed.
-    const on = this.pi.on as (event: string, handler: (event: Fields) => unknown) => void;
+    const on = this.pi.on as (event: string, handler: (event: Fields, ctx: ExtensionContext) => unknown) => void;
     on.call(this.pi, "tool_call", ({ toolName }) => this.refusal(String(toolName)));
+    // The next session has an empty context, and a human may take hours: a warm cache is of no use to either.
+    on.call(this.pi, "cache_warming_decision", (_event, ctx) => (ctx.isIdle() ? { action: "stop" } : undefined));
     // The tool calls of the turn before are done, and the next request is not sent yet.
     this.on("turn_start", (_event, ctx) => this.limit && this.abort(ctx));
     this.on("session_before_compact", ({ reason }, ctx) => {
@@ -254,7 +257,7 @@ class Marathon {
       this.log(ctx, "compaction_began", { reason: String(reason ?? "") });
     });
     this.on("session_compact", ({ compactionEntry }, ctx) => {
-      this.count(compactionEntry, ctx);
+      this.countEntries(ctx);
       this.log(ctx, "compaction_ended", { before: compactionEntry?.tokensBefore ?? 0 });
     });
     this.on("session_compact_failed", ({ errorMessage }, ctx) => {
@@ -283,6 +286,7 @@ class Marathon {
     this.ticked = Date.now();
     this.limit = undefined;
     this.aborted = false;
+    this.counted = ctx.sessionManager.getEntries().length;
     if (taskDir) {
       this.name(ctx);
       this.ticker = setInterval(() => this.guarded(ctx, () => this.tick(ctx)), 1000);
@@ -299,6 +303,7 @@ class Marathon {
     const now = Date.now();
     this.seconds += Math.min((now - this.ticked) / 1000, LONGEST_TICK);
     this.ticked = now;
+    this.countEntries(ctx);
     this.weigh(ctx);
     const time: Budget | undefined = this.facts.allowance?.seconds;
     const over = time ? time.used + this.seconds - time.limit : -1;
@@ -350,6 +355,7 @@ class Marathon {
     if (role === "user" && this.usage.turns > 0) {
       this.log(ctx, "notice", { text: `→ typed: ${textIn(content)}`, level: "info" });
     }
+    if (role === "toolResult" && message.usage) this.count(message, ctx); // of models that the tool asked
     if (role !== "assistant") return;
     for (const part of Array.isArray(content) ? content : []) {
       if (part.type === "text") this.log(ctx, "text", { text: `${part.text}\n`, thinking: false });
@@ -360,7 +366,14 @@ class Marathon {
     this.last = { stopReason, errorMessage, saidComplete: stopReason === "stop" && saysComplete(content) };
   }
 
-  /** Add what a message or a compaction used to the session's sum, and log it. */
+  /** What pi used beside messages stands in entries of their own: compactions, summaries, caches that were kept warm. */
+  private countEntries(ctx: ExtensionContext): void {
+    const entries: Fields[] = ctx.sessionManager.getEntries().slice(this.counted);
+    this.counted += entries.length;
+    for (const entry of entries) if (entry.usage) this.count(entry, ctx);
+  }
+
+  /** Add what a message or an entry used to the session's sum, and log it. */
   private count(entry: Fields, ctx: ExtensionContext): void {
     const { input = 0, output = 0, cacheRead = 0, cacheWrite = 0, cost } = entry.usage ?? {};
     const turn = entry.role === "assistant";
@@ -382,6 +395,7 @@ class Marathon {
   /** The agent has stopped, and only the human can start it again. */
   private settle(ctx: ExtensionContext): void {
     if (!this.facts.taskDir || this.ended || !inTerminal(ctx)) return;
+    this.countEntries(ctx);
     const { stopReason = null, errorMessage = null, saidComplete = false } = this.last;
     // Esc while pi waits before a retry leaves only the error in the messages. So does an abort before a request.
     const aborted = stopReason === "aborted" || (stopReason === "error" && (this.escaped || this.aborted));
@@ -410,6 +424,7 @@ class Marathon {
   private close(ctx: ExtensionContext): void {
     clearInterval(this.ticker);
     clearTimeout(this.settling);
+    this.countEntries(ctx);
     if (this.facts.taskDir && !this.ended && inTerminal(ctx)) {
       this.state.update({ usage: this.usage, worked: this.seconds });
     }
