@@ -9,13 +9,14 @@ import termios
 from collections.abc import Iterator
 from typing import Any
 
-# What a full-screen program may have left behind: alternate screen, mouse, focus, paste, theme reports,
-# kitty keys, hidden cursor, text below the cursor. Leaving the alternate screen restores the cursor of the program that
-# entered it last, in tmux even on the main screen. So it is entered first, which changes nothing inside it.
+# What a full-screen program may have left behind: held output, alternate screen, mouse, focus, paste, theme reports,
+# kitty keys, hidden cursor, lines that are cut off, a progress mark, text below the cursor. Leaving the alternate
+# screen restores the cursor of the program that entered it last, in tmux even on the main screen. So it is entered
+# first, which changes nothing inside it.
 RESET = (
-    b"\x1b[?1049h\x1b[?1049l"
+    b"\x1b[?2026l\x1b[?1049h\x1b[?1049l"
     b"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?2004l\x1b[?2031l"
-    b"\x1b[<u\x1b[?25h\x1b[0m\x1b[J"
+    b"\x1b[<u\x1b[?25h\x1b[?7h\x1b]9;4;0\x07\x1b[0m\x1b[J"
 )
 
 _FOREGROUND_TRIES = 100  # each one is a stop, except where the kernel ignores it
