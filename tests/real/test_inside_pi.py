@@ -109,6 +109,23 @@ def test_a_loop_is_shown_and_steered_and_afterwards_input_is_normal_again(
     assert "I look around." not in str(in_front(real)[0].messages)
 
 
+def test_options_go_to_the_runner_and_never_into_the_goal(real: RealWorld, pi: Callable[[], Terminal]) -> None:
+    real.plays(lambda request: Turn("I look around.", tools=[waits_for(real)]))
+    terminal = pi()
+    terminal.command("/ralph start x --sort-of Faster", lambda: b"No such option" in terminal.seen)
+    assert not list(real.project.glob("docs/tasks/*"))
+    options = "--max-cost 5 --set work.thinking=low --success 'It is green' --stop-with-pi -- --model lab/other"
+    terminal.command(f"/ralph start x No error is left {options}", lambda: len(real.server.requests) == 1)
+    task = loop_of(real)
+    assert "No error is left\n" in (task / "instructions.md").read_text()
+    assert "It is green" in (task / "instructions.md").read_text()
+    assert not [word for word in ("max-cost", "model", "lab/other", "work.") if word in real.prompts()[0]]
+    (runs_it,) = (line for line in command_lines(real).read_text().splitlines() if "--detach" in line)
+    assert "--max-cost 5 --set work.thinking=low -- --model lab/other" in runs_it
+    assert real.server.requests[0].body["model"] == "other"
+    terminal.until(lambda: b"$0.000 " in terminal.seen or b"of $5" in terminal.seen, "the widget")
+
+
 def test_ralph_lists_kills_and_cleans(real: RealWorld, pi: Callable[[], Terminal]) -> None:
     real.plays(lambda request: Turn("I look around.", tools=[waits_for(real)]))
     terminal = pi()

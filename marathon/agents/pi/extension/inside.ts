@@ -35,7 +35,11 @@ const LATER = "Decide later: /marathon-loop asks again";
 const HINT = "Enter steers │ Alt+Enter: for the next session │ /ralph stop";
 const WELCOME = "marathon: /scribe writes a task with you, /marathon-loop PATH runs it";
 const WHILE_STARTING = 3000; // milliseconds; a gate before the first session is in no log
-const TAKES_VALUE = /^--(max-[a-z]+|reflect-every|agent|mode|oversight|breaker|session-timeout|retr[a-z-]+)$/;
+// The options of `pi-marathon repeat` that take the next word. A value of --worktree and --sandbox stands after a "=".
+const TAKES_VALUE = new RegExp(
+  "^--(agent|mode|set|oversight|shape|max-iterations|max-time|max-cost|max-tokens|reflect-every|breaker" +
+    "|session-timeout|retries|retry-wait|outage|keep-events|success)$",
+);
 const ENDS_WELL = [0, 3, 4, 5]; // completed, waits for a human, limit, stuck: `status` says which
 const RALPH = "start NAME GOAL, stop, status, list, kill, clean";
 
@@ -120,6 +124,26 @@ const quoted = (word: string) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${wor
 function split(typed: string): string[] {
   const words = typed.matchAll(/(?:"[^"]*"|'[^']*'|[^\s"'])+/g);
   return [...words].map(([word]) => word.replace(/"([^"]*)"|'([^']*)'/g, "$1$2"));
+}
+
+/** The words before the first `--`, and those after it, which are for the agent. */
+function atDashes(words: string[]): [string[], string[]] {
+  const at = words.indexOf("--");
+  return at < 0 ? [words, []] : [words.slice(0, at), words.slice(at + 1)];
+}
+
+/** Plain words, options with their values, and arguments for the agent. */
+function parted(words: string[]): { plain: string[]; options: string[][]; args: string[] } {
+  const [typed, args] = atDashes(words);
+  const plain: string[] = [];
+  const options: string[][] = [];
+  const left = [...typed];
+  while (left.length > 0) {
+    const word = left.shift() as string;
+    if (!word.startsWith("--")) plain.push(word);
+    else options.push([word, ...(TAKES_VALUE.test(word) ? left.splice(0, 1) : [])]);
+  }
+  return { plain, options, args };
 }
 
 const nameOf = (task: string) => path.basename(task).replace(/^\d{8}-\d{6}-/, "").replace(CONTROL, "");
@@ -476,17 +500,18 @@ class Inside {
   }
 
   private async run(task: string, words: string[], ctx: ExtensionContext): Promise<void> {
-    const at = this.given.includes("--") ? this.given.indexOf("--") : this.given.length;
-    const options = [...this.given.slice(0, at), ...words.filter((word) => word !== STOP_WITH_PI)];
+    const [[before, forAgent], [typed, typedForAgent]] = [atDashes(this.given), atDashes(words)];
+    const options = [...before, ...typed.filter((word) => word !== STOP_WITH_PI)];
+    const args = [...forAgent, ...typedForAgent];
     const shown = task.startsWith(`${ctx.cwd}${path.sep}`) ? path.relative(ctx.cwd, task) : task;
-    const all = ["--task", shown, "--mode", "stream", ...options, ...this.given.slice(at)];
+    const all = ["--task", shown, "--mode", "stream", ...options, ...(args.length ? ["--", ...args] : [])];
     if (!inTerminal(ctx)) throw new Error(`this pi has no terminal to show it in. ${inShell(all.slice(0, 2))}`);
     const followed = new Followed(task, all, ctx.cwd);
     await followed.refresh().catch(() => {}); // what is wrong with the task is said by the start
     this.refuseASecond();
     if (followed.alive()) followed.rewind();
     else followed.start();
-    const stopsWithPi = words.includes(STOP_WITH_PI);
+    const stopsWithPi = typed.includes(STOP_WITH_PI);
     kept.piMarathon = { task, words: all, stopsWithPi };
     this.follow(followed, ctx);
     const closing = stopsWithPi ? "It stops when you close pi." : "It goes on when you close pi.";
@@ -529,20 +554,18 @@ class Inside {
     ctx.ui.notify(await done(commands[verb], ctx.cwd), "info");
   };
 
-  /** /ralph start NAME GOAL, with options in between. */
+  /** /ralph start NAME GOAL, with options in between, and arguments for the agent after --. */
   private async startLoop(words: string[], ctx: ExtensionContext): Promise<void> {
     this.refuseASecond(); // before a task is made
-    const options: string[] = [];
-    const plain: string[] = [];
-    while (words.length > 0) {
-      const word = words.shift() as string;
-      if (!word.startsWith("--")) plain.push(word);
-      else options.push(word, ...(TAKES_VALUE.test(word) ? words.splice(0, 1) : []));
-    }
+    const { plain, options, args } = parted(words);
     const [name, ...said] = plain;
     if (!name) throw new Error("give a name: /ralph start NAME GOAL");
     const goal = said.join(" ") || (await ctx.ui.input("What should be different when it is done?"));
-    if (goal?.trim()) await this.run(await made(name, goal, ctx.cwd), options, ctx);
+    if (!goal?.trim()) return;
+    const known = options.flat().filter((word) => word !== STOP_WITH_PI);
+    const task = await made(name, goal, ctx.cwd, known);
+    const ofTheRun = options.filter(([option]) => !option.startsWith("--success")).flat();
+    await this.run(task, [...ofTheRun, ...(args.length ? ["--", ...args] : [])], ctx);
   }
 
   private command(
@@ -734,9 +757,9 @@ class Inside {
 
 const reply = (text: string) => ({ content: [{ type: "text" as const, text }], details: undefined });
 
-/** Make a task for the plain loop, without starting it. */
-async function made(name: string, goal: string, cwd: string): Promise<string> {
-  return JSON.parse(await done(["repeat", "--no-start", "--json", "--", name, "-"], cwd, goal)).task;
+/** Make a task for the plain loop, without starting it. The program refuses options it does not know before that. */
+async function made(name: string, goal: string, cwd: string, options: string[] = []): Promise<string> {
+  return JSON.parse(await done(["repeat", "--no-start", "--json", ...options, "--", name, "-"], cwd, goal)).task;
 }
 
 /** The answer as a command. It carries the gate's token and its code, so it answers exactly this gate. */
