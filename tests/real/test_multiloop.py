@@ -15,7 +15,7 @@ import pytest
 from marathon.agents.pi.find import EXTENSIONS, LOOPS
 from tests.real.desk import Rpc, Terminal
 from tests.real.install import PiInstall
-from tests.real.model_server import ModelServer, Request, ToolCall, Turn
+from tests.real.model_server import ModelServer, Request, ToolCall, Turn, bash
 from tests.real.pi_home import PiHome
 from tests.real.real_world import RealWorld
 from tests.support.world import ROOT
@@ -169,28 +169,75 @@ def test_refusals_are_errors_and_the_status_line_names_running_loops(lab: Callab
     assert status(at.rpc()) == ("multiloop", "multiloop: perf#1")  # a pi that starts later
 
 
-def test_after_a_turn_that_worked_on_a_loop_the_agent_is_told_what_comes_next(lab: Callable[..., Lab]) -> None:
+def told_to_go_on(at: Lab) -> list[str]:
+    """What the agent was told after its turns."""
+    said = [text for text in at.said() if " is running. Next: " in text and "\nGo on until" in text]
+    return [text.splitlines()[0] for text in said]
+
+
+def test_after_each_turn_the_agent_is_told_what_comes_next_also_after_one_that_used_no_tool_of_the_loop(
+    lab: Callable[..., Lab],
+) -> None:
     at = lab(
         START,
         Turn("It is started."),
+        Turn(tools=[bash("echo I make it faster")]),
+        Turn("It is faster now."),
         call("measure", lane="perf", measurements=[120.5], checks=[GUARD]),
-        Turn("The baseline is there."),
-        call("status"),
-        Turn("I only looked."),
     )
     pi = at.rpc()
     pi.ask(type="prompt", message="hello")
-    for _ in range(3):
+    for _ in range(4):
         pi.next("agent_settled")
-    said = [text for text in at.said() if "is running. Next: " in text]
-    assert [text.splitlines()[0] for text in said] == [
-        "perf/r1 is running. Next: multiloop_measure perf --value X --check 'guard=pass:make test'",
-        "perf/r1 is running. Next: multiloop_iterate perf",
-    ]
+    measure = "perf/r1 is running. Next: multiloop_measure perf --value X --check 'guard=pass:make test'"
+    iterate = "perf/r1 is running. Next: multiloop_iterate perf"
+    assert told_to_go_on(at)[:3] == [measure, measure, iterate]
+
+
+def test_a_loop_that_the_agent_leaves_alone_stops_and_says_so(lab: Callable[..., Lab]) -> None:
+    at = lab(START)
+    pi = at.rpc()
+    pi.ask(type="prompt", message="hello")
+    assert pi.notice() == "perf/r1 does not go on: 3 turns did nothing for it. To go on: /multiloop resume"
+    assert len(told_to_go_on(at)) == 3
     pi.send(type="prompt", message="/multiloop resume")
+    assert "perf/r1 is running" in pi.notice()
     pi.next("agent_settled")
-    assert "perf/r1 is running. Next: multiloop_iterate" in at.said()[-1]
-    assert len(at.model.requests) == 7
+    assert len(told_to_go_on(at)) > 3
+
+
+def test_what_the_human_says_ends_it_unless_the_agent_works_on_the_loop_then(lab: Callable[..., Lab]) -> None:
+    never = threading.Event()
+    at = lab(START, Turn("It is", hold=never), Turn("I see."))
+    pi = at.rpc()
+    pi.ask(type="prompt", message="hello")
+    pi.next("tool_execution_end")
+    pi.next("message_update")
+    pi.ask(type="prompt", message="What is the cache for?", streamingBehavior="followUp")
+    never.set()
+    pi.next("agent_settled")
+    pi.ask(type="prompt", message="And the table?")
+    assert pi.notice() == "perf/r1 does not go on: you said something else. To go on: /multiloop resume"
+    assert not [text for text in at.said() if text.startswith("perf/r1")][1:]
+
+
+def test_calls_that_are_refused_again_and_again_end_it(lab: Callable[..., Lab]) -> None:
+    refused = [call("decide", lane="perf", action="keep", measurements=[1]), Turn("It was refused.")]
+    at = lab(START, Turn("It is started."), *refused * 4)
+    pi = at.rpc()
+    pi.ask(type="prompt", message="hello")
+    assert "3 turns did nothing for it" in pi.notice()
+    assert len(told_to_go_on(at)) == 3
+
+
+def test_a_loop_that_was_ended_elsewhere_is_left_alone(lab: Callable[..., Lab]) -> None:
+    at = lab(START, Turn("It is started."), Turn(tools=[bash("pi-marathon loop pause perf")]), Turn("I paused it."))
+    pi = at.rpc()
+    pi.ask(type="prompt", message="hello")
+    pi.next("agent_settled")
+    pi.next("agent_settled")
+    assert pi.ask(type="get_state")["data"]["isStreaming"] is False
+    assert len(told_to_go_on(at)) == 1
 
 
 def test_a_turn_that_the_human_cuts_off_is_the_last_one(lab: Callable[..., Lab]) -> None:
@@ -201,13 +248,35 @@ def test_a_turn_that_the_human_cuts_off_is_the_last_one(lab: Callable[..., Lab])
     pi.next("tool_execution_end")
     pi.next("message_update")
     pi.send(type="abort")
-    pi.next("agent_settled")
+    assert pi.notice() == "perf/r1 does not go on: you stopped the turn. To go on: /multiloop resume"
     never.set()
     pi.send(type="prompt", message="/multiloop stop perf")
     assert "Stopped: perf/r1" in pi.notice()
     pi.send(type="prompt", message="/multiloop resume nothing")
     assert "nothing" in pi.notice()
     assert len(at.model.requests) == 2
+
+
+def multiloop(request: Request) -> list[str]:
+    return [name.removeprefix("multiloop_") for name in request.tools if name.startswith("multiloop_")]
+
+
+def test_the_tools_that_need_a_loop_come_with_one_and_stay_in_that_conversation(lab: Callable[..., Lab]) -> None:
+    at = lab(START, call("pause", target="perf"), Turn("Done."))
+    pi = at.rpc()
+    pi.ask(type="prompt", message="hello")
+    pi.next("agent_settled")
+    every = ["start", "status", "iterate", "measure", "decide", "log", "resume", "pause", "stop", "archive"]
+    assert [multiloop(request) for request in at.model.requests] == [["start", "status"], every, every]
+    file = pi.ask(type="get_state")["data"]["sessionFile"]
+    pi.ask(type="new_session")
+    pi.ask(type="prompt", message="Something else.")
+    pi.next("agent_settled")
+    assert multiloop(at.model.requests[-1]) == ["start", "status"]
+    pi.ask(type="switch_session", sessionPath=file)
+    pi.ask(type="prompt", message="Go on.")
+    pi.next("agent_settled")
+    assert sorted(multiloop(at.model.requests[-1])) == sorted(every)
 
 
 def test_a_goal_is_given_to_the_agent_and_loops_can_be_seen_and_ended(lab: Callable[..., Lab]) -> None:
@@ -226,7 +295,7 @@ def test_a_goal_is_given_to_the_agent_and_loops_can_be_seen_and_ended(lab: Calla
     assert "Measured loops to go on with: perf/r1" in at.rpc().notice()
 
 
-def test_the_runners_own_sessions_have_the_tools_but_not_where_it_measures(real: RealWorld) -> None:
+def test_a_session_of_a_marathon_has_the_tools_of_a_marathon_only(real: RealWorld) -> None:
     tools: list[list[str]] = []
 
     def script(request: Request) -> Turn:
@@ -235,10 +304,9 @@ def test_the_runners_own_sessions_have_the_tools_but_not_where_it_measures(real:
 
     real.plays(script)
     real.run("--mode", "stream", "--max-iterations", "1", "--auto-approve")
-    assert [name for name in tools[0] if name.startswith("multiloop_")] == [
-        f"multiloop_{verb}"
-        for verb in ("start", "iterate", "measure", "decide", "log", "status", "resume", "pause", "stop", "archive")
-    ]
+    assert tools[0][4:] == ["marathon_wait", "human_feedback"]
+    sizes = {tool["function"]["name"]: len(json.dumps(tool)) for tool in real.server.requests[0].body["tools"]}
+    assert sum(sizes[name] for name in tools[0][4:]) < 1000
     real.task.rename(real.project / "elsewhere")
     tools.clear()
     subprocess.run(["git", "commit", "-q", "--allow-empty", "-m", "start"], cwd=real.project, check=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -49,15 +51,17 @@ def test_the_extension_loads_and_offers_commands_and_tools(desk: Callable[..., D
     assert pi.close() == 0
 
 
-def test_the_tools_of_measured_loops_are_there(desk: Callable[..., Desk]) -> None:
-    at = desk(Turn(tools=[ToolCall("multiloop_status", {})]), Turn("Done."))
-    at.home.path = "/usr/bin:/bin"  # without pi-marathon
-    pi = Rpc(at.home.argv("-e", str(LOOPS), "--mode", "rpc"), at.project, at.env())
+def test_the_tools_of_measured_loops_are_there_from_the_beginning(desk: Callable[..., Desk]) -> None:
+    loop = {"lane": "perf", "mode": "research", "goal": "Faster", "runTag": "r1"}
+    measured = ToolCall("multiloop_measure", {"lane": "perf", "measurements": [5]})
+    at = desk(Turn(tools=[ToolCall("multiloop_start", loop)]), Turn(tools=[measured]), Turn("Done."))
+    at.home.path = f"{os.environ['PATH']}:{Path(sys.executable).parent}"
+    pi = Rpc(at.home.argv("-e", str(LOOPS), "--mode", "rpc"), at.project, at.env(""))
     at.opened.append(pi)
     pi.ask(type="prompt", message=PROMPT)
-    pi.next("agent_end")
-    assert "multiloop_archive" in at.model.requests[0].tools
-    assert "pi-marathon is not on the PATH of this pi" in at.model.requests[1].last_text
+    assert pi.notice().startswith("perf/r1 does not go on: a pi before 0.80.4 does not say when a turn is over.")
+    assert "multiloop_archive" in at.model.requests[0].tools  # it gets no new ones within a turn
+    assert "Baseline of perf/r1: 5" in at.model.requests[2].last_text
 
 
 def test_a_session_in_the_terminal_ends_by_itself(desk: Callable[..., Desk]) -> None:

@@ -3,7 +3,8 @@
  * /multiloop, and a status line with the loops of this project that are running.
  *
  * The program decides and writes. A refusal is an error of the tool, with the sentence that says how to go on.
- * After a turn that worked on a running loop, the agent is told what comes next, until the human says something else.
+ * Tools ride in every request, so those that need a loop come when the session has one.
+ * After each turn of a running loop the agent is told what comes next, until the human, an error or the agent ends that.
  */
 import { execFile } from "node:child_process";
 import * as fs from "node:fs";
@@ -19,47 +20,81 @@ const STATUS = "multiloop";
 const PATIENCE = 60_000; // milliseconds; another command may hold the lock for ten seconds
 const MOST_OUTPUT = 64 * 1024 * 1024;
 const MOST_TURNS = 200; // one after the other, without a word of the human
+const MOST_IDLE = 3; // turns one after the other that do nothing for a loop
 const CONTROL = /\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 const TYPED = new RegExp(`${PROGRAM} loop (start|iterate|measure|decide|log|status|resume|pause|stop|archive)\\b`, "g");
 
 export default function (pi: ExtensionAPI): void {
-  // In a session of `loop run` the runner measures, and these tools would only be refused.
-  if (process.env.MARATHON_PHASE === "iterate") return;
+  if (process.env.MARATHON_RUNNER_ID) return; // in a session of a marathon the runner decides what comes next
   let ours = false;
+  const old = typeof pi.registerEntryRenderer !== "function"; // before 0.80.4: no agent_settled, no tools within a turn
   // Not before: pi does not start if two extensions register the same tool while they load. Another copy of this file or
   // pi-multiloop itself may be installed, and its tools work on the same files.
   pi.on("session_start", async (_event, ctx) => {
-    ours ||= !pi.getAllTools().some((tool) => tool.name === "multiloop_start");
+    ours ||= !has(pi, "start");
     if (!ours) return;
-    for (const tool of TOOLS) register(pi, tool);
+    for (const tool of TOOLS.filter(({ verb }) => ALWAYS.includes(verb))) register(pi, tool);
+    if (old || usedBefore(ctx)) attach(pi);
     pi.registerCommand("multiloop", {
       description: `Measured loops: GOAL, or one of ${VERBS.join(", ")}`,
       handler: (args, ctx) => typed(pi, args.trim(), ctx).catch((error) => ctx.ui.notify(error.message, "error")),
     });
     await findRunning(ctx);
   });
-  if (process.env.MARATHON_RUNNER_ID) return; // the runner decides what comes after a turn
-  let cutOff = false; // by Esc or an error
-  pi.on("agent_end", ({ messages }) => {
-    cutOff = ["aborted", "error"].includes((messages.at(-1) as Fields | undefined)?.stopReason);
+  pi.on("agent_end", ({ messages }, ctx) => {
+    const { stopReason } = (messages.at(-1) ?? {}) as Fields;
+    turn.cutOff = { aborted: "you stopped the turn", error: "the turn failed" }[stopReason as string] ?? "";
+    if (old) rest("a pi before 0.80.4 does not say when a turn is over", ctx);
   });
-  pi.on("agent_settled", (_event, ctx) => goOn(pi, cutOff, ctx));
+  pi.on("agent_settled", (_event, ctx) => goOn(pi, ctx));
   pi.on("input", ({ source }) => {
-    if (source !== "extension") turns = 0;
+    if (source === "extension") return;
+    turn.spoke = true;
+    turns = 0;
   });
+}
+
+const has = (pi: ExtensionAPI, verb: string) => pi.getAllTools().some(({ name }) => name === `multiloop_${verb}`);
+
+/** The session has a loop now: register the tools that work on one. */
+function attach(pi: ExtensionAPI): void {
+  for (const tool of TOOLS) if (!has(pi, tool.verb)) register(pi, tool);
+}
+
+/** Whether the conversation that goes on here worked on a loop. */
+function usedBefore(ctx: ExtensionContext): boolean {
+  return ctx.sessionManager.getBranch().some((entry: Fields) => entry.message?.toolName?.startsWith("multiloop_"));
 }
 
 // Turn after turn
 
-const next = new Map<string, string>(); // by LANE/RUN: what comes next in each running loop that this turn worked on
+const due = new Map<string, string>(); // by LANE/RUN: what comes next in each running loop that the agent works on
+const turn = { worked: false, spoke: false, cutOff: "" }; // on a loop, the human, and why it ended early
 let turns = 0;
+let idle = 0; // turns without work on a loop, one after the other
 
-function goOn(pi: ExtensionAPI, cutOff: boolean, ctx: ExtensionContext): void {
-  const due = [...next].map(([target, command]) => `${target} is running. Next: ${asTools(command)}`);
-  next.clear();
-  if (cutOff || due.length === 0 || !ctx.hasUI || ctx.hasPendingMessages()) return;
-  if (++turns > MOST_TURNS) return ctx.ui.notify(`${MOST_TURNS} turns without you. To go on: /multiloop resume`, "info");
-  pi.sendUserMessage(`${due.join("\n")}\nGo on until the loop ends. If you cannot, call multiloop_pause and say why.`);
+/** Tell the agent what comes next, or the human why nothing does. */
+async function goOn(pi: ExtensionAPI, ctx: ExtensionContext): Promise<void> {
+  if (due.size === 0 || !ctx.hasUI || ctx.hasPendingMessages()) return;
+  const { worked, spoke, cutOff } = turn;
+  Object.assign(turn, { worked: false, spoke: false, cutOff: "" });
+  idle = worked ? 0 : idle + 1;
+  const why =
+    cutOff ||
+    (spoke && !worked && "you said something else") ||
+    (idle >= MOST_IDLE && `${MOST_IDLE} turns did nothing for it`) ||
+    (++turns > MOST_TURNS && `${MOST_TURNS} turns went by without you`);
+  if (!worked) await look(ctx).catch(() => {}); // it may have been ended in a shell
+  if (why) rest(why, ctx);
+  const next = [...due].map(([target, command]) => `${target} is running. Next: ${asTools(command)}`);
+  if (next.length === 0 || ctx.hasPendingMessages()) return;
+  pi.sendUserMessage(`${next.join("\n")}\nGo on until the loop ends. If you cannot, call multiloop_pause and say why.`);
+}
+
+function rest(why: string, ctx: ExtensionContext): void {
+  const loops = [...due.keys()].join(", ");
+  due.clear();
+  if (loops) ctx.ui.notify(`${loops} does not go on: ${why}. To go on: /multiloop resume`, "info");
 }
 
 // /multiloop
@@ -70,7 +105,7 @@ const BEGIN =
   "multiloop_start, record the baseline with multiloop_measure, then go on with multiloop_iterate.";
 
 async function typed(pi: ExtensionAPI, args: string, ctx: ExtensionContext): Promise<void> {
-  turns = 0;
+  turns = idle = 0;
   const [verb = "status", ...words] = args.split(/\s+/).filter(Boolean);
   if (!VERBS.includes(verb)) {
     return pi.sendUserMessage(`Work towards this goal with a measured loop: ${args}\n\n${BEGIN}`, { deliverAs: "followUp" });
@@ -80,7 +115,10 @@ async function typed(pi: ExtensionAPI, args: string, ctx: ExtensionContext): Pro
   learn(verb, answer, ctx);
   const said = verb === "ls" ? listed(answer).map(({ target, status }) => `${target}  ${status}`).join("\n") : "";
   ctx.ui.notify(said || textOf(answer), "info");
-  if (verb === "resume") goOn(pi, false, ctx);
+  if (verb !== "resume") return;
+  turn.worked = true;
+  attach(pi);
+  if (ctx.isIdle()) await goOn(pi, ctx);
 }
 
 // The tools
@@ -101,6 +139,8 @@ const check = Type.Object({
   prompt: text("The prompt verifier that was judged, exactly as configured"),
   evidence: text("What was seen"),
 });
+
+const ALWAYS = ["start", "status"];
 
 type Tool = { verb: string; about: string; parameters: Fields; words: (given: Fields) => string[] };
 
@@ -220,8 +260,12 @@ function register(pi: ExtensionAPI, { verb, about, parameters, words }: Tool): v
     description: about,
     parameters: Type.Object(parameters),
     async execute(_id, given, signal, _onUpdate, ctx) {
+      const works = !LOOKING.includes(verb);
+      if (works) turn.spoke = false; // it went on with the loop after that
       const details = await told([verb, "--json", ...words(given as Fields)], ctx.cwd, signal);
+      turn.worked ||= works; // a call that is refused leads nowhere
       learn(verb, details, ctx);
+      if (listed(details).length > 0) attach(pi);
       return { content: [{ type: "text" as const, text: asTools(textOf(details)) }], details };
     },
   });
@@ -272,8 +316,8 @@ const running = new Map<string, string>(); // by LANE/RUN, such as perf#3
 function learn(verb: string, answer: any, ctx: ExtensionContext): void {
   for (const one of listed(answer)) {
     note(one);
-    if (!running.has(one.target)) next.delete(one.target);
-    else if (!LOOKING.includes(verb) && isForAgents(one)) next.set(one.target, one.next);
+    if (!running.has(one.target)) due.delete(one.target);
+    else if (!LOOKING.includes(verb) && isForAgents(one)) due.set(one.target, one.next);
   }
   show(ctx);
 }
@@ -293,11 +337,18 @@ function show(ctx: ExtensionContext): void {
   ctx.ui.setStatus(STATUS, names ? `multiloop: ${names}` : undefined);
 }
 
+async function look(ctx: ExtensionContext): Promise<Fields[]> {
+  const loops = listed(await told(["ls", "--json"], ctx.cwd));
+  running.clear();
+  learn("ls", loops, ctx);
+  for (const target of due.keys()) if (!running.has(target)) due.delete(target);
+  return loops;
+}
+
 async function findRunning(ctx: ExtensionContext): Promise<void> {
   if (!ctx.hasUI || !hasLoops(ctx.cwd)) return;
   try {
-    const loops = listed(await told(["ls", "--json"], ctx.cwd));
-    learn("ls", loops, ctx);
+    const loops = await look(ctx);
     const names = loops.filter(isForAgents).map(({ target }) => target);
     if (names.length) ctx.ui.notify(`Measured loops to go on with: ${names.join(", ")} (/multiloop resume)`, "info");
   } catch {
