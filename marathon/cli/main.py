@@ -217,7 +217,7 @@ def cli(ctx: click.Context, /, **options: Any) -> None:
 
     \b
     pi-marathon new                         make a task
-    pi-marathon --task TASK                 run it with pi; a part of its name is enough
+    pi-marathon --task TASK                 run it with pi; part of a name will do
     pi-marathon --task TASK -h "feedback"   run a finished one again
     pi-marathon                             pi; in it: /marathon-loop DIR
     pi-marathon --task TASK --agent command -- PROGRAM ARGS     any program

@@ -245,7 +245,7 @@ def total(limits: Limits, used: Used, usage: Usage, seconds: float) -> str:
         told.append(f"{money(usage.cost)} in all" if limits.max_cost else money(usage.cost))
     if not usage.cost and usage.tokens and not limits.max_tokens:
         told.append(f"{amount(usage.tokens)} tokens")
-    if not usage.cost and not usage.tokens and not limits.max_seconds:
+    if not told:
         told.append(f"{duration(seconds)} of working time")
     return ", ".join(told)
 

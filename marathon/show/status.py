@@ -57,7 +57,8 @@ def status_lines(status: Status, columns: int = 0) -> list[str]:
 
     def row(line: str, indent: int) -> list[str]:
         line = clean(line)
-        return wrapped(line, columns, " " * indent).split("\n") if 0 < columns < len(line) else [line]
+        held = line[:indent].replace(" ", "\xa0") + line[indent:]  # a path as long as a row stays beside its label
+        return wrapped(held, columns, " " * indent).split("\n") if 0 < columns < len(line) else [line]
 
     rows = [
         ("Task", status.task),

@@ -133,3 +133,10 @@ def test_a_link_inside_of_the_task_is_followed(world: World) -> None:
     (world.task / "instructions.md").rename(world.task / "real.md")
     (world.task / "instructions.md").symlink_to("real.md")
     assert world.cli("score", "task").returncode == 0
+
+
+def test_advice_is_broken_at_words_where_the_window_is_narrow(world: World) -> None:
+    (world.task / "instructions.md").write_text("# Do it\n\n" + "Every route of the public API answers. " * 4)
+    wide, narrow = (world.cli("score", "task", COLUMNS=columns).stdout for columns in ("300", "60"))
+    assert " ".join(wide.split()) == " ".join(narrow.split())
+    assert all(len(line) <= 60 for line in narrow.splitlines()[:-1])

@@ -203,6 +203,7 @@ TOLD = Usage(input=12_000, cost=1.2)
             "1m 30s of 1h 00m of working time",
         ),
         (Limits(max_iterations=0), Used(), Usage(), "1m 30s of working time"),
+        (Limits(max_iterations=0, max_cost=5), Used(), Usage(), "$5.00 allowed, none reported"),
         (Limits(max_iterations=5), Used(sessions=4), TOLD, "4 of 5 sessions, $1.20"),
     ],
 )

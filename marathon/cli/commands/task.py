@@ -20,13 +20,14 @@ from marathon.cli.find import TASKS, project_root
 from marathon.core.courses.phases import Phases
 from marathon.core.criteria import said_in_full
 from marathon.core.names import slug
-from marathon.core.score import advise
+from marathon.core.score import Advice, advise
 from marathon.core.state import WORKFLOW, TaskState
-from marathon.core.text import clean
+from marathon.core.text import clean, wrapped
 from marathon.errors import DiskFailed, TaskInvalid, WrongUsage
 from marathon.process.signals import Interrupted, Signals
 from marathon.process.terminal import interactive
 from marathon.runner.opening import check_workflow
+from marathon.show.listing import window
 from marathon.show.program import program
 from marathon.store.definitions import load_workflows
 from marathon.store.files import read_regular
@@ -100,8 +101,13 @@ def new(
     remember_task(index_folder(), folder.resolve(), project)
     where = "" if Path.cwd() == start else f" (in {project})"
     click.echo(f"Made {folder}/{INSTRUCTIONS}{where}:")
-    click.echo("\n".join(advise(files[INSTRUCTIONS].decode()).lines()))
+    _show_advice(advise(files[INSTRUCTIONS].decode()))
     click.echo(f"Read it over, then run it:\n  {program()} --task {shlex.quote(str(folder))}")
+
+
+def _show_advice(advice: Advice) -> None:
+    columns = window()
+    click.echo("\n".join(wrapped(line, columns, " " * 15) if len(line) > columns else line for line in advice.lines()))
 
 
 def first_state(workflow: str, project: Path) -> bytes:
@@ -203,5 +209,5 @@ def score(shown: Path, as_json: bool) -> None:
         click.echo(json.dumps({"task": str(shown), **asdict(advice)}, indent=2))
         return
     click.echo(clean(f"{shown / INSTRUCTIONS}:"))
-    click.echo("\n".join(advice.lines()))
+    _show_advice(advice)
     click.echo("The runner checks what is listed below `## Success Criteria` and in checks.toml.")
