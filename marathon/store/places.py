@@ -46,6 +46,11 @@ def worktrees_folder() -> Path:
     return platformdirs.user_state_path(_NAME) / "worktrees"
 
 
+def page_port() -> Path:
+    """The port that the page had last: what a browser keeps for a page, it keeps for its port."""
+    return platformdirs.user_state_path(_NAME) / "page-port"
+
+
 def measuring_lock() -> Path:
     """Held by the measured loop whose turn it is: one at a time on a machine."""
     return platformdirs.user_state_path(_NAME) / "measuring.lock"

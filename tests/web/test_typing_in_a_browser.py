@@ -141,3 +141,17 @@ def test_words_survive_another_sign_in_until_they_are_sent(page: Page, site: Sit
     assert typed(page, " what?") == ("Then what?", "9-9"), "although the address names another place"
     page.browser.close()
     page.browser.switch_to.window(page.browser.window_handles[0])
+
+
+def test_words_survive_a_new_start_of_the_page(page: Page, site: Site) -> None:
+    page.click("#words")
+    page.type("Not before Monday")
+    site.terminal.send(b"\x03")
+    site.terminal.wait()
+    again = Site(site.world)
+    try:
+        page.browser.get(again.another_address())
+        page.click("tbody a")
+        assert page.value("#words") == "Not before Monday"
+    finally:
+        again.terminal.close()

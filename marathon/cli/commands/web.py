@@ -17,14 +17,16 @@ from marathon.errors import WrongUsage
 from marathon.process.terminal import interactive
 from marathon.show.listing import Row
 from marathon.store.files import disk_errors
-from marathon.store.places import index_folder, states_folder
+from marathon.store.places import index_folder, page_port, states_folder
 from marathon.store.task_index import remember_task
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from marathon.web.auth import Door
 
-PORT = click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port; without it, a free one.")
+PORT = click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="The port; without it, the last one if it is free."
+)
 PASSPHRASE = click.option(
     "--passphrase", is_flag=True, help="Ask for a passphrase now; the page wants it with every answer to a gate."
 )
@@ -99,7 +101,7 @@ def _serve(port: int, passphrase: bool, project: Path, task: Path | None) -> Non
         _open_browser(f"http://127.0.0.1:{door.port}/")
 
     try:
-        serve(lambda: _tasks(project), project, port, secret, ready)
+        serve(lambda: _tasks(project), project, port, page_port(), secret, ready)
     except KeyboardInterrupt:
         click.echo("Stopped. Nothing was lost.")
 
