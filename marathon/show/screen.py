@@ -105,7 +105,8 @@ class Screen:
                 self._show_status(f"checking: {one_line(event.name, 120)}", duration(event.seconds))
             case events.Waiting():
                 hints = [*({DETACH} & {*self._hints}), "any key: go on now"] if event.skippable else []
-                self._show_status(one_line(event.reason, 120), f"{duration(event.left)} left", hints)
+                room = (self._width or 80) - len(" · ".join(hints)) - 24 if hints else 120  # the hints come first
+                self._show_status(one_line(event.reason, max(room, 24)), f"{duration(event.left)} left", hints)
             case events.WaitBegan() if self._live:
                 pass  # the countdown says it
             case events.SessionEnded():
