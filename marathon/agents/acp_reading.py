@@ -99,7 +99,8 @@ class Reading:
 def tool_called(call: dict[str, Any]) -> ToolCalled:
     """A call as the log tells it. Its arguments are what the agent gives, else what it shows to humans."""
     kind, title = str(call.get("kind") or "other"), one_line(str(call.get("title") or ""), 300)
-    shown = {"command": title} if kind == "execute" else {"path": path} if (path := _first(_paths(call))) else {}
+    paths = ", ".join(dict.fromkeys(_paths(call)))
+    shown = {"command": title} if kind == "execute" else {"path": paths} if paths else {}
     name = {"execute": "shell", "other": title.split(" ")[0] or "tool"}.get(kind, kind)
     return ToolCalled(call["id"], name, {**shown, **table_in(call.get("rawInput"))})
 
@@ -122,10 +123,6 @@ def denials(agent: str, requests: Iterable[Request]) -> str:
 def _paths(call: dict[str, Any]) -> list[str]:
     places = [*tables_in(call.get("locations")), *tables_in(call.get("content"))]
     return [path.replace("\0", "�") for place in places if isinstance(path := place.get("path"), str)]
-
-
-def _first(values: list[str]) -> str:
-    return values[0] if values else ""
 
 
 def _diff(part: dict[str, Any]) -> str:

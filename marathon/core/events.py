@@ -19,6 +19,8 @@ VERSION = 1
 LONGEST_TEXT = 64 * 1024  # characters of one text in the log
 _LONGEST_ARGUMENT = 4000  # if all arguments together are too long
 _MOST_ARGUMENTS = 20
+_WRITING_TOOLS = ("write", "edit", "multiedit", "notebookedit", "delete", "move")  # of all agents, in small letters
+_PATHS = ("path", "file_path", "filePath", "notebook_path")
 _TELLING_ARGUMENTS = ("command", "path", "file_path", "pattern", "query", "url")
 _ENCODER = json.JSONEncoder(default=vars, ensure_ascii=False)
 START = b'{"v":'  # every line begins with this
@@ -289,6 +291,18 @@ def usage_of(events: Iterable[Event]) -> Usage:
             case ToolCalled():
                 total = total.plus(Usage(toolCalls=1))
     return total
+
+
+def paths_written(events: Iterable[Event]) -> set[str]:
+    """The paths that tool calls name which write files. What a shell command writes is in no event."""
+    called: dict[str, set[str]] = {}
+    for event in events:
+        if isinstance(event, ToolCalled) and event.name.lower() in _WRITING_TOOLS:
+            paths = [path for key in _PATHS if isinstance(path := event.arguments.get(key), str)]
+            called[event.id] = {each for path in paths for each in (path, *path.split(", "))}  # Codex joins several
+        elif isinstance(event, ToolEnded) and event.failed:
+            called.pop(event.id, None)
+    return set().union(*called.values())
 
 
 def _bounded(value: Any) -> Any:
