@@ -39,6 +39,7 @@ COMMANDS = {
     "redo": ("gate", "Answer an open gate: do a phase again."),
     "answer": ("gate", "Answer the agent's question."),
     "accept": ("gate", "End a task although not every criterion is met (asks first)."),
+    "undo": ("gate", "What changed meanwhile, and undo some of it at an open gate."),
     "cancel": ("gate", "End a run for good (asks first)."),
     "steer": ("gate", "Send guidance to the agent."),
     "feedback": ("feedback", "Give feedback without a restart; it is kept in human.md."),

@@ -22,7 +22,7 @@ from marathon.core.courses.base import Course
 from marathon.core.criteria import in_full
 from marathon.core.gates import POLICIES
 from marathon.core.life import Life
-from marathon.core.records import AgentTakesOver, CriteriaFound, Gate, Reason, SessionEnded
+from marathon.core.records import AgentTakesOver, CriteriaFound, Gate, Reason, SessionEnded, Writes
 from marathon.core.steps import Finish, Halt, Note, RunSession, Step, Verify, Wait
 from marathon.core.text import counted, duration
 
@@ -145,9 +145,8 @@ def _carried(life: Life) -> tuple[str, ...]:
 
 def _judge(life: Life, ended: SessionEnded, course: Course, limits: Limits) -> Step:
     """The table of the contract: what the agent left, and what the runner makes of it."""
-    if ended.writes and ended.writes.left and not life.looked:
-        message = "A session wrote where its phase may not write, and that was not undone."
-        return Gate(reason="writes", phase=life.phase, message=message, note=note_of(ended))
+    if ended.writes and not life.looked and (gate := _wrote_elsewhere(life, ended, ended.writes, course)):
+        return gate
     if ended.question is not None:
         return Gate(reason="question", phase=life.phase, message=ended.question, note=note_of(ended))
     if step := course.judge(life, ended, limits):
@@ -165,6 +164,17 @@ def _judge(life: Life, ended: SessionEnded, course: Course, limits: Limits) -> S
     if stuck := stuck_reason(life, limits):
         return Gate(reason="stuck", phase=life.phase, message=stuck, note=note_of(ended))
     return course.session(life, course.hint(life))
+
+
+def _wrote_elsewhere(life: Life, ended: SessionEnded, writes: Writes, course: Course) -> Gate | None:
+    if writes.left:
+        message = "A session wrote where its phase may not write, and that was not undone."
+        return Gate(reason="writes", phase=life.phase, message=message, note=note_of(ended))
+    phase = course.where(life).phase
+    if writes.by_agent and phase and not phase.gate:  # at a review the human sees it there
+        message = "Tool calls of the agent wrote where this phase may not write, and no review follows."
+        return Gate(reason="writes", phase=life.phase, message=message, note=note_of(ended))
+    return None
 
 
 def _failed(life: Life, ended: SessionEnded, limits: Limits) -> Step:

@@ -29,7 +29,8 @@ class Policy:
     keys: str = "enter f r back"  # the offers, before loop, oversight, cancel and quit
     enter: str = ""  # the label of Enter, where it is not the usual one
     # Whether --auto-approve answers it. next: only if the work can continue. back: a few times, by going back.
-    auto: Literal["never", "next", "back", "always"] = "never"
+    # kept: only where what it is about was kept, and can be undone later.
+    auto: Literal["never", "next", "back", "kept", "always"] = "never"
     # After a yes, or after any answer, the session's end is judged as if there were no gate.
     judge_again: Literal["", "yes", "plain", "any"] = ""
     forgives: bool = True  # an answer sets the breakers back
@@ -88,7 +89,7 @@ POLICIES: dict[Reason, Policy] = {
         whole_message=True,
     ),
     "missing": Policy(enter="Continue anyway", judge_again="yes", forgives=False, standing=True),
-    "writes": Policy(enter="Continue, and leave it as it is", judge_again="yes", forgives=False),
+    "writes": Policy(auto="kept", enter="Continue, and leave it as it is", judge_again="yes", forgives=False),
     "session": Policy(enter="Continue with the next session", auto="always", judge_again="yes", forgives=False),
     "baseline": Policy(exit_code=1, keys="enter", enter="Measure again", standing=True, whole_message=True),
     "clarify": Policy(standing=True),  # no longer opened: one that stands in an older journal closes by itself
@@ -125,6 +126,8 @@ class Offer:
                 return f"pi-marathon accept {place}{why}"
             case "cancel":
                 return f"pi-marathon cancel {place}"
+            case "undo":
+                return f"pi-marathon undo {place}"
             case "oversight":
                 return f"pi-marathon --task {place} --oversight {self.value}"
         return ""
@@ -148,6 +151,8 @@ def offers(gate: Gate, where: Where, oversight: Oversight = "tool") -> tuple[Off
     if where.can_loop and not policy.agreement and policy.keys != "answer":
         label = "Loop: start this workflow again from its first phase"
         found.append(Offer("l", label, "loop", words="required", ask="Why once more?"))
+    if gate.undoable:
+        found.append(Offer("z", "See what changed meanwhile, and undo some of it", "undo"))
     if oversight == "tool":
         found.append(Offer("m", "Ask me after every session from now on", "oversight", value="colleague"))
     else:
@@ -232,7 +237,7 @@ def auto_answer(gate: Gate, sent_back: int) -> Answer | None:
     auto = POLICIES[gate.reason].auto if not gate.unanswered else "never"
     if auto == "back":
         return Answer(choice="redo", phase=gate.back_to, by="auto") if sent_back < MOST_SENT_BACK else None
-    passes = auto == "always" or (auto == "next" and gate.onward == "next")
+    passes = auto == "always" or (auto == "next" and gate.onward == "next") or (auto == "kept" and gate.undoable)
     return Answer(choice="continue", by="auto") if passes else None
 
 

@@ -53,11 +53,13 @@ from marathon.core.records import (
     SessionStarted,
     Settled,
     SteerTaken,
+    Undone,
     WaitEnded,
     WaitStarted,
     WorktreeSet,
     Writes,
 )
+from marathon.core.writes import without
 
 NOTHING_DELIVERED = HumanMark()
 NOTHING_USED = Usage()
@@ -99,9 +101,8 @@ class Life(NamedTuple):
     in_round: bool = False  # a session has worked on this round of the phase,
     round_mark: str | None = None  # and the output looked like this when the round began
     guidance: tuple[str, ...] = ()
-    writes: tuple[
-        tuple[str, Writes], ...
-    ] = ()  # what sessions wrote where they may not, by phase, since the last answer
+    writes: tuple[tuple[str, Writes], ...] = ()  # what sessions wrote where they may not, since the last answer,
+    untold: tuple[tuple[str, Writes], ...] = ()  # and what no agent was told of yet
     stopped_by: Gate | None = None  # its note is the agent's reason for what comes next
     sent_back: int = 0  # how often --auto-approve went back to an earlier phase in this run
     steer: tuple[Steer, ...] = ()
@@ -180,6 +181,8 @@ def _apply(now: Life, record: Record) -> Life:
             return now._replace(gate=record, ended=ended, wait=None, answered=None, comment_answers=told)
         case Answer():
             return _answered(now, record)
+        case Undone():
+            return _undone(now, record)
         case HandEdited():
             others = tuple(each for each in now.edited if each.gate != record.gate)
             return now._replace(edited=(*others, record) if record.edits else others)
@@ -292,9 +295,13 @@ def _session_ended(now: Life, record: SessionEnded) -> Life:
         unable=now.unable if record.ending in FAILED else (),
         rating=record.rating,
         denied=record.denied,
-        writes=(*now.writes, (now.phase, record.writes)) if record.writes else now.writes,
     )
-    if started is None or not _was_heard(record, now.phase):
+    heard, new = started is not None and _was_heard(record, now.phase), []
+    if record.writes:
+        new = [(now.phase, record.writes)]
+        now = now._replace(writes=(*now.writes, *new))
+    now = now._replace(untold=(*(() if heard else now.untold), *new))
+    if started is None or not heard:
         return now
     given = {*started.steer, *record.steered}
     return now._replace(
@@ -345,6 +352,19 @@ def _answered(now: Life, record: Answer) -> Life:
         reply = Reply(gate.message, record.text, record.heading)
         return now._replace(reply=reply, unwritten=reply.note if record.text.strip() else None)
     return now._replace(unwritten=HumanNote(record.heading, record.text) if record.text else None)
+
+
+def _undone(now: Life, record: Undone) -> Life:
+    writes, untold = (
+        tuple((phase, without(each, record.files, record.commit)) for phase, each in found)
+        for found in (now.writes, now.untold)
+    )
+    now = now._replace(writes=writes, untold=untold)
+    if now.gate is None:
+        return now
+    rest = any(each.tree and (each.files or each.commit) for _, each in writes)
+    back = [*now.gate.put_back, *record.put_back]
+    return now._replace(gate=replace(now.gate, writes=list(record.writes), put_back=back, undoable=rest))
 
 
 def _agreed(now: Life, gate: Gate, record: Answer) -> Life:

@@ -32,7 +32,7 @@ Reason = Literal[
     "redefined",  # the workflow's file was changed, and the task keeps the one it has until a human agrees
     "checks",  # commands that no one has agreed to yet, or criteria that were removed
     "missing",  # the instructions or a reviewed output are gone, or blank
-    "writes",  # a session wrote where its phase may not write, and that was not undone
+    "writes",  # an agent wrote where its phase may not write, and no review follows, or it could not be undone
     "session",  # the human asked to look after every session
     "baseline",  # a measured loop cannot be measured before anything was changed
     "clarify",  # only in journals of an older version: the instructions said too little
@@ -42,8 +42,8 @@ Oversight = Literal["tool", "colleague"]  # asked at reviews only, or after ever
 # refused: the provider answered with an error, such as a rate limit
 WaitKind = Literal["agent", "retry", "outage"]  # the agent asked for it, or before another try
 Ending = Literal["ended", "crashed", "refused", "timeout", "left", "interrupted", "stopped", "lost", "limit"]
-# quit, cancel, oversight and refresh (read the files again) are not stored as answers.
-Choice = Literal["continue", "redo", "loop", "answer", "accept", "cancel", "quit", "oversight", "refresh"]
+# quit, cancel, oversight, undo and refresh (read the files again) are not stored as answers.
+Choice = Literal["continue", "redo", "loop", "answer", "accept", "undo", "cancel", "quit", "oversight", "refresh"]
 _ENCODER = json.JSONEncoder(default=vars, ensure_ascii=False)
 
 
@@ -104,7 +104,9 @@ class SessionStarted(_Record):
     guidance: list[str] = field(default_factory=list)
     reflects: bool = False
     warned: list[str] = field(default_factory=list)  # budgets the human was told are nearly used up
-    tree: str = ""  # the project before it, where the phase may not write everywhere
+    tree: str = ""  # the project before it, where the phase may not write everywhere,
+    commit: str = ""  # the commit that was checked out,
+    head: str = ""  # and what .git/HEAD said
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,14 +134,23 @@ class WaitAsked:
 
 @dataclass(frozen=True, kw_only=True)
 class Writes:
-    """What a session wrote where its phase may not write."""
+    """What changed while a session ran, where its phase may not write.
+
+    In a worktree that was the agent, and it was undone. Elsewhere it may have been a human, so it was kept.
+    """
 
     files: list[str] = field(default_factory=list)  # the first of them
     count: int = 0
     patch: str = ""  # where it is kept, below the task directory
-    commit: str = ""  # that the session left, and that may not stand
+    commit: str = ""  # that was checked out when the session was over, where it is not the one before
     left: str = ""  # why it was not undone
     unchecked: str = ""  # why no one knows
+    tree: str = ""  # the project before it, where all was kept,
+    was: str = ""  # and the commit that was checked out
+    commits: int = 0  # how many came on top of that
+    fixed: str = ""  # why the branch cannot be moved back there
+    by_agent: list[str] = field(default_factory=list)  # those of the files that a tool call of the agent names
+    undone: list[str] = field(default_factory=list)  # those of the files that a human undid
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,6 +202,7 @@ class Gate(_Record):
     comments: int = 0  # how many there were when it opened
     writes: list[str] = field(default_factory=list)  # what sessions of this round wrote where they may not
     put_back: list[str] = field(default_factory=list)  # shell commands, each brings back what one of them wrote
+    undoable: bool = False  # some of it was kept, and the human may undo it
     unanswered: list[str] = field(default_factory=list)  # ids of the comments it must answer and has not
     limits: dict[str, float] = field(default_factory=dict)  # that hold although no one typed them for this task
 
@@ -206,6 +218,19 @@ class Answer(_Record):
     heading: str = ""
     by: Literal["terminal", "command", "page", "auto"] = "terminal"
     message: str = ""  # the inbox file it came in
+    files: list[str] = field(default_factory=list)  # to undo,
+    head: bool = False  # and whether the branch moves back too
+
+
+@dataclass(frozen=True, kw_only=True)
+class Undone(_Record):
+    """At an open gate, a human undid some of what had changed while a session ran that may not write there."""
+
+    type: Literal["undone"] = "undone"
+    files: list[str] = field(default_factory=list)
+    commit: str = ""  # that the branch was moved back from
+    put_back: list[str] = field(default_factory=list)  # the shell command that brings it back
+    writes: list[str] = field(default_factory=list)  # what the gate says of the rest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -459,6 +484,7 @@ Record = (
     | SessionEnded
     | Gate
     | Answer
+    | Undone
     | HandEdited
     | FeedbackTaken
     | FeedbackWritten

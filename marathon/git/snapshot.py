@@ -26,7 +26,7 @@ from marathon.store.task import STATE
 _DEADLINE = 10.0  # seconds for all git commands of one snapshot or one diff
 _LARGEST_FILE = 8 * 1024 * 1024  # a larger file that git does not know yet is left out
 NO_REPOSITORY = "This project is not a git repository."
-_LONGEST_DIFF = 4 * 1024 * 1024
+LONGEST_DIFF = 4 * 1024 * 1024
 _ALONE = {  # only our own git directory says how these run
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -81,8 +81,8 @@ class Snapshots:
             found = self._git("diff", f"--stat={columns}", "--patch", *plainly, before, now, "--", *self._code())
         except NoSnapshot as missing:
             return f"What changed in the code is not known. {missing}"
-        cut = "\n(cut here: the diff is very long)" if len(found) > _LONGEST_DIFF else ""
-        return found[:_LONGEST_DIFF].decode("utf-8", "replace") + cut or "No file changed since the last gate."
+        cut = "\n(cut here: the diff is very long)" if len(found) > LONGEST_DIFF else ""
+        return found[:LONGEST_DIFF].decode("utf-8", "replace") + cut or "No file changed since the last gate."
 
     def summary(self, seconds: float) -> str:
         """Such as 4 files +120 −8, without the task's own. Empty if nothing changed, or if git takes longer."""

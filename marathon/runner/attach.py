@@ -210,7 +210,7 @@ class Attached:
         try:
             known, gate = open_gate(self._shown, self._project, gate.token)
             sent = send(known, gate, answer)
-            self._sent = "" if answer.choice == "oversight" else sent  # which leaves the gate open
+            self._sent = "" if answer.choice in ("oversight", "undo") else sent  # which leave the gate open
         except WrongUsage as error:
             said = f" You said: {answer.text}" if answer.text else ""
             self._screen(Notice(f"{error}{said}", "warning"))

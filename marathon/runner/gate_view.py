@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -13,6 +14,7 @@ from marathon.core.life import Life, total_of
 from marathon.core.records import Gate
 from marathon.errors import MarathonError
 from marathon.git.writes import WriteGuard
+from marathon.runner import meanwhile
 from marathon.runner.review import asked, document_text, not_sent, standings, summary_line
 from marathon.runner.sights import document_at_hand, last_log, sights
 from marathon.store.comments import add_comment
@@ -43,6 +45,7 @@ def gate_view(seen: TaskAtGate, gate: Gate, *, resume: str, program: str, code: 
     life, task, where, policy = seen.life, seen.task, seen.where, POLICIES[gate.reason]
     output = where.phase.output if where.phase else None
     document = task.asks_in if policy.agreement == "criteria" else output
+    undone = [each for _, each in life.writes if not each.tree] if gate.put_back else []
     at_hand, log, found = document_at_hand(seen, gate), last_log(seen), standings(seen)
     return GateView(
         gate=gate,
@@ -64,7 +67,8 @@ def gate_view(seen: TaskAtGate, gate: Gate, *, resume: str, program: str, code: 
         denied=life.denied,
         log=_shown_log(seen, log) if policy.shows_log else None,
         code="" if gate.answers == "here" else code,
-        put_back=(lambda: seen.snapshots.put_back([each for _, each in life.writes])) if gate.put_back else None,
+        put_back=(lambda: seen.snapshots.put_back(undone)) if undone else None,
+        kept=partial(meanwhile.shown, seen),
     )
 
 

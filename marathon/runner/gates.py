@@ -15,9 +15,8 @@ from marathon.core.gates import POLICIES, WAITS_FOR_HUMAN, Offer, auto_answer, o
 from marathon.core.names import called
 from marathon.core.records import Answer, Cancelled, Choice, Gate, OversightSet, Remark
 from marathon.core.text import one_line
-from marathon.core.writes import told as told_writes
 from marathon.errors import MarathonError
-from marathon.runner import definition, hand_edits, verify
+from marathon.runner import definition, hand_edits, meanwhile, verify
 from marathon.runner.background import detach, may_detach
 from marathon.runner.gate_view import gate_view
 from marathon.runner.review import standings
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 WITHOUT_CODE = "An answer from another shell did not have this gate's code. Nothing was changed."
 AT_THIS_TERMINAL = "An answer came from another shell, but this gate takes answers only here. Nothing was changed."
 # What a shell or an attached terminal may send.
-_SENT: tuple[Choice, ...] = ("continue", "redo", "loop", "answer", "accept", "oversight", "cancel")
+_SENT: tuple[Choice, ...] = ("continue", "redo", "loop", "answer", "accept", "undo", "oversight", "cancel")
 
 
 def resolve(marathon: Marathon, gate: Gate) -> int | None:
@@ -50,6 +49,7 @@ def resolve(marathon: Marathon, gate: Gate) -> int | None:
             back = answer.choice == "redo"
             did = f"goes back to {answer.phase} automatically" if back else "approved automatically"
             marathon.tell(f"{gate.phase}: {did} (--auto-approve); no one reviewed it.")
+            meanwhile.note_kept(marathon)
         elif gate.unanswered:
             marathon.tell(f"--auto-approve stops here: {', '.join(gate.unanswered)} must be answered first.", "warning")
     if answer is None:
@@ -72,11 +72,11 @@ def resolve(marathon: Marathon, gate: Gate) -> int | None:
 
 def take_waiting_answer(marathon: Marathon) -> None:
     """An answer that was sent while no runner was there counts, also at a gate that would close by itself."""
-    gate = marathon.life.gate
-    if gate is not None:
-        answer = _from_elsewhere(marathon, gate)
-        if answer is not None:
-            _act_on(marathon, gate, answer)
+    answer = None
+    while (gate := marathon.life.gate) and (answer is None or answer.choice == "undo"):  # which leaves the gate open
+        if (answer := _from_elsewhere(marathon, gate)) is None:
+            break
+        _act_on(marathon, gate, answer)
 
 
 def _offers(marathon: Marathon, gate: Gate) -> tuple[Offer, ...]:
@@ -93,10 +93,15 @@ def _open(marathon: Marathon, gate: Gate) -> None:
     found, known = standings(marathon, withdrawn_too=True), marathon.life.comment_answers
     new = {each.comment.id: each.answer.text for each in found if each.answer}
     gate = replace(gate, comments=len(found), answered=dict(new.items() - set(known)), unanswered=unanswered(found))
-    told = [told_writes(phase, writes, str(marathon.shown)) for phase, writes in marathon.life.writes]
     home = marathon.options.home or marathon.project
-    back = [marathon.snapshots.command_back(writes, home) for _, writes in marathon.life.writes]
-    gate = replace(gate, writes=list(dict.fromkeys(told)), put_back=list(filter(None, back)))
+    undone = [writes for _, writes in marathon.life.writes if not writes.tree]
+    back = [marathon.snapshots.command_back(writes, home) for writes in undone]
+    gate = replace(
+        gate,
+        writes=meanwhile.at_gate(marathon),
+        put_back=list(filter(None, back)),
+        undoable=bool(meanwhile.kept(marathon)),
+    )
     usual, shown = Limits(), marathon.options.limits
     limits = {each.field: getattr(shown, each.field) for each in BUDGETS}
     gate = replace(gate, limits={name: limit for name, limit in limits.items() if limit != getattr(usual, name)})
@@ -116,6 +121,8 @@ def _act_on(marathon: Marathon, gate: Gate, answer: Answer) -> int | None:
             marathon.record(new)
             when = "after every session" if new.oversight == "colleague" else "only at reviews"
             marathon.tell(f"From now on you are asked {when}.")
+        case "undo":
+            meanwhile.undo(marathon, answer)
         case "cancel":
             marathon.record(Cancelled())
             marathon.emit(events.GateAnswered(answer.choice, answer.by, gate.phase))
@@ -189,5 +196,13 @@ def _as_answer(message: Message) -> Answer | None:
     by: Literal["page", "command"] = "page" if message.by == "page" else "command"
     for choice in _SENT:
         if message.choice == choice:
-            return Answer(choice=choice, phase=message.phase, text=message.text, by=by, message=message.id)
+            return Answer(
+                choice=choice,
+                phase=message.phase,
+                text=message.text,
+                by=by,
+                message=message.id,
+                files=message.files,
+                head=message.head,
+            )
     return None

@@ -18,8 +18,8 @@ from marathon.core.steps import Finish, Halt, Measure, Note, RunSession, Settle,
 from marathon.core.text import counted, duration, steps_line
 from marathon.git.writes import Before
 from marathon.process.signals import Interrupted
-from marathon.runner import definition, gates, verify
-from marathon.runner.session import hold_to_writes, observe, run_session, update_state, warned_in
+from marathon.runner import definition, gates, meanwhile, verify
+from marathon.runner.session import observe, run_session, update_state, warned_in
 from marathon.runner.waiting import wait
 from marathon.store.agent_channel import channel_of
 from marathon.store.events import follow
@@ -111,9 +111,9 @@ def _recover(marathon: Marathon) -> None:
     usage = usage_of(follow(log))
     outcome = Outcome("lost", "the runner was killed", seconds, usage if usage != Usage() else None)
     writes = None
-    if life.session.tree:  # what a human has changed since then may not be undone
-        before = Before(life.session.tree)
-        writes = hold_to_writes(marathon, phase, before, "The runner was killed while the session ran.")
+    if life.session.tree:
+        before = Before(life.session.tree, life.session.commit, life.session.head)
+        writes = meanwhile.compare(marathon, phase, before, lost=True)
     observe(marathon, phase, outcome, left, warned=warned_in(left), writes=writes)
     if channel is not None:
         channel.remove()

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -30,28 +27,21 @@ from marathon.core.records import (
     SessionStarted,
     SteerTaken,
     WaitAsked,
-    WorktreeSet,
     Writes,
 )
 from marathon.core.state import StateInvalid, TaskState, rating_in
 from marathon.core.steps import RunSession
 from marathon.core.text import clean, one_line, steps_line
-from marathon.core.writes import told as told_writes
-from marathon.errors import AgentUnavailable, MarathonError, TaskInvalid
+from marathon.errors import AgentUnavailable, TaskInvalid
 from marathon.git.changes import UNKNOWN, Changes, changes_since
-from marathon.git.snapshot import NoSnapshot
-from marathon.git.writes import Before
 from marathon.process.sandbox import WRAP
 from marathon.process.supervisor import run
+from marathon.runner import meanwhile
 from marathon.runner.background import detach, may_detach
 from marathon.runner.hand_edits import record_edits
 from marathon.runner.sandbox import wrap
 from marathon.runner.session_inputs import briefing, channel_fields, environment
 from marathon.store.files import write_atomic
-from marathon.store.journal import read_journal
-from marathon.store.places import index_folder
-from marathon.store.task import Task
-from marathon.store.task_index import Indexed, known_tasks, tasks_at_work
 
 if TYPE_CHECKING:
     from marathon.runner.marathon import Marathon
@@ -120,7 +110,7 @@ def run_session(marathon: Marathon, step: RunSession) -> None:
         marathon.tell(warning, "warning")
     for guidance in step.guidance:
         marathon.tell(f"The agent is told: {one_line(guidance, 300)}")
-    project_before, unchecked = _look_at_project(marathon, phase)
+    project_before, unchecked = meanwhile.look(marathon, phase)
     life = marathon.record(
         SessionStarted(
             iteration=iteration,
@@ -134,6 +124,8 @@ def run_session(marathon: Marathon, step: RunSession) -> None:
             reflects=step.reflect,
             warned=[budget for budget, _ in step.warnings],
             tree=project_before.tree if project_before else "",
+            commit=project_before.commit if project_before else "",
+            head=project_before.head if project_before else "",
         )
     )
     marathon.emit(
@@ -172,7 +164,7 @@ def run_session(marathon: Marathon, step: RunSession) -> None:
     # What the agent of a measured loop leaves in the tree says enough, and so do the boxes of a checklist.
     may_be_silent = measured or phase.checklist is not None
     silent = outcome.ending == "ended" and not asks and task.state_mark() == state_before
-    writes = hold_to_writes(marathon, phase, project_before) if project_before else unchecked
+    writes = meanwhile.compare(marathon, phase, project_before) if project_before else unchecked
     artifacts = task.artifacts()
     changes = UNKNOWN if measured else changes_since(marathon.project, began, task.folder, artifacts)
     changes = Changes(changes.moved or before != artifacts, changes.files)
@@ -184,61 +176,6 @@ def run_session(marathon: Marathon, step: RunSession) -> None:
     if silent and not may_be_silent and outcome.ending == "ended":
         marathon.tell("The agent did not update STATE.json, so this phase continues.", "warning")
     observe(marathon, phase, outcome, channel, changes, meter.warned, writes)
-
-
-def _look_at_project(marathon: Marathon, phase: Phase) -> tuple[Before | None, Writes | None]:
-    """The project before a session that may not write everywhere, or why it cannot be compared afterwards."""
-    if phase.writes == "project":
-        return None, None
-    try:
-        if why := marathon.snapshots.problem:  # git has just tried, which may have taken long
-            raise NoSnapshot(why)
-        return marathon.snapshots.look(), None
-    except (NoSnapshot, OSError, MarathonError) as error:
-        unchecked = Writes(unchecked=one_line(str(error), 300))
-        if not marathon.told_unchecked:
-            marathon.tell(told_writes(phase.id, unchecked, str(marathon.shown)))
-            marathon.told_unchecked = True
-        return None, unchecked
-
-
-def hold_to_writes(marathon: Marathon, phase: Phase, before: Before, leave: str = "") -> Writes | None:
-    """Undo what a session wrote where its phase may not write. `leave` says why it is only told."""
-    task, life = marathon.task, marathon.life
-    allowed = [task.folder / name for name in (phase.output, phase.checklist) if name]
-    patch = Path(task.runs.session_path(life.run, "writes", life.iteration, "patch"))
-    allowed = [task.folder] if phase.writes == "task" else allowed
-    others = [each for each in known_tasks(index_folder()) if each.task != task.folder]
-    if not leave and (_others_work_here(marathon) or _others_worked_here(marathon, others)):
-        leave = "Another marathon works in the same folder, or did so meanwhile."
-    # Some were made or started meanwhile. A runner, and a human who makes a task, may write there at any time.
-    allowed += [each.task for each in others if each.task.parent == task.folder.parent]
-    try:
-        writes = marathon.snapshots.hold(before, allowed, patch, leave)
-    except (NoSnapshot, OSError, MarathonError) as error:
-        writes = Writes(left=f"It could not be compared. {one_line(str(error), 300)}")
-    if phase.writes == "none" and not marathon.snapshots.sees_task():
-        writes = replace(writes or Writes(), unchecked="git does not see what is written in the task's folder.")
-    if writes:
-        marathon.tell(told_writes(phase.id, writes, str(marathon.shown)), "warning")
-    return writes
-
-
-def _others_work_here(marathon: Marathon) -> bool:
-    here = [each for each in tasks_at_work(marathon.channel.folder) if each.folder == str(marathon.project)]
-    return any(each.task != marathon.task.folder for each in here)
-
-
-def _others_worked_here(marathon: Marathon, others: Sequence[Indexed]) -> bool:
-    """Whether a marathon that has ended by now was at work beside this session, and not in a worktree."""
-    began = datetime.fromisoformat(marathon.life.session.at).timestamp() if marathon.life.session else 0.0
-    for journal in (Task(each.task).journal_path for each in others if each.project == marathon.project):
-        with contextlib.suppress(OSError, MarathonError):
-            if os.path.getmtime(journal) >= began:
-                branches = [each.branch for each in read_journal(journal) if isinstance(each, WorktreeSet)]
-                if not branches or not branches[-1]:
-                    return True
-    return False
 
 
 def observe(

@@ -15,7 +15,7 @@ from marathon.core.life import Life
 from marathon.core.prompt import Briefing, reflection_on
 from marathon.core.steps import RunSession
 from marathon.core.text import utc
-from marathon.core.writes import told
+from marathon.runner import meanwhile
 from marathon.runner.review import standings
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def briefing(marathon: Marathon, step: RunSession, iteration: int, human: str, h
         steer=[steer.text for steer in life.steer],
         reply=life.reply,
         edits=[edit for edited in life.edited for edit in edited.edits],
-        guidance=(*step.guidance, *_undone(marathon)),
+        guidance=(*step.guidance, *meanwhile.for_agent(marathon, step.phase, _named(marathon))),
         stopped_by=life.stopped_by,
         archived=life.archived,
         criteria=life.criteria.criteria if life.criteria else (),
@@ -48,12 +48,6 @@ def briefing(marathon: Marathon, step: RunSession, iteration: int, human: str, h
         reflection=(marathon.task.reflection() or reflection_on(step.phase)) if step.reflect else "",
         tools=marathon.agent_of(step.phase).has_tools,
     )
-
-
-def _undone(marathon: Marathon) -> list[str]:
-    """What the session before wrote where it may not, unless a human has seen it at a gate."""
-    found = [(phase, writes) for phase, writes in marathon.life.writes if writes.count or writes.commit]
-    return [told(phase, writes, _named(marathon)) for phase, writes in found]
 
 
 def _named(marathon: Marathon) -> str:

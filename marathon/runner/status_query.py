@@ -16,7 +16,7 @@ from marathon.core.courses.table import COURSES, DEFAULT
 from marathon.core.courses.where import Where
 from marathon.core.gates import POLICIES, Offer, commands, offers
 from marathon.core.life import Life, fold, limits_of, total_of
-from marathon.core.records import Begun, Gate, Record, RunStarted
+from marathon.core.records import Begun, Gate, Record, RunStarted, Undone
 from marathon.core.sessions import sessions_of
 from marathon.core.state import StateInvalid
 from marathon.core.steps import Now, left
@@ -96,7 +96,8 @@ def status_of(known: Known, resume: str, *, runner: str = "", session_too: bool 
     messages = task.inbox.messages()
     gate = life.gate
     # What a human said to the gate from a shell while no runner was there to hear it.
-    sent = next((each for each in messages if gate and (each.kind, each.to) == ("verdict", gate.token)), None)
+    said = [each for each in messages if gate and (each.kind, each.to) == ("verdict", gate.token)]
+    sent = next((each for each in said if each.choice != "undo"), None)  # which leaves the gate open
     condition, waits = condition_of(life, bool(runner)), waits_for(life, now)
     if sent:
         waits = ""
@@ -206,6 +207,7 @@ def gate_facts(
         "token": gate.token,
         "phase": gate.phase,
         "message": gate.message,
+        "writes": gate.writes,
         "document": document,
         "total": total,
         "offers": [{**asdict(offer), "command": as_typed(offer.command(task))} for offer in offers],
@@ -217,7 +219,7 @@ def _commands_back(records: Sequence[Record]) -> list[str]:
     found: list[str] = []
     for record in records:
         found = [] if isinstance(record, RunStarted) else found
-        found += record.put_back if isinstance(record, Gate) else []
+        found += record.put_back if isinstance(record, Gate | Undone) else []
     return list(dict.fromkeys(found))
 
 

@@ -22,7 +22,7 @@ def open_gate(shown: Path, project: Path, token: str | None = None) -> tuple[Kno
     if gate is None or (token is not None and token != gate.token):
         not_open = f"The gate {token} of {shown} is not open any more" if token else f"No gate of {shown} is open"
         raise WrongUsage(f"{not_open}; nothing was changed. See: pi-marathon status {shown}")
-    if any(message.kind == "verdict" and message.to == gate.token for message in messages):
+    if any((each.kind, each.to) == ("verdict", gate.token) and each.choice != "undo" for each in messages):
         resume = resume_command(known.task, shown, project)
         raise WrongUsage(f"This gate was answered already. To continue: {resume}")
     return known, gate
@@ -44,7 +44,8 @@ def send(known: Known, gate: Gate, answer: Answer) -> str:
     with known.task.inbox.alone():
         open_gate(known.shown, known.project, gate.token)
         said = {"choice": answer.choice, "text": answer.text, "phase": answer.phase, "by": answer.by}
-        return known.task.inbox.put("verdict", to=gate.token, code=code, **said)
+        to_undo = {"files": answer.files, "head": answer.head}
+        return known.task.inbox.put("verdict", to=gate.token, code=code, **said, **to_undo)
 
 
 def taken(known: Known, gate: Gate) -> Answer | Cancelled | None:

@@ -90,7 +90,7 @@ def status_lines(status: Status, columns: int = 0) -> list[str]:
         lines.append(f"{'See it:':11}{program()} attach {shlex.quote(status.task)}")
     if status.put_back:
         lines += [
-            "Undone, because its phase may not write it. Put it back:",
+            "Undone. To put it back:",
             *(f"  {each}" for each in status.put_back),
         ]
     if status.answer_with:

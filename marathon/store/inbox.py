@@ -9,7 +9,7 @@ import os
 import secrets
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,6 +37,8 @@ class Message:
     code: str = ""  # of the gate (verdict)
     by: str = ""  # where it was given (verdict)
     phase: str | None = None
+    files: list[str] = field(default_factory=list)  # to undo (verdict)
+    head: StrictBool = False  # and whether the branch moves back too
     now: StrictBool = False
     later: StrictBool = False  # steering for the next session, not for the one that runs
     at: str = ""  # when feedback was given

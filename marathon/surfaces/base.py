@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 from marathon.core.comments import Comment, Kind
 from marathon.core.gates import Offer
 from marathon.core.records import Answer, Gate, Rating
+from marathon.git.writes import Kept
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class GateView:
     denied: str = ""  # what the agent was not allowed to use
     code: str = ""  # what an answer from another shell needs
     put_back: Callable[[], str] | None = None  # brings back what was undone, and says so
+    kept: Callable[[], Kept] = Kept  # what changed meanwhile, of which a human may undo some
     visited: bool = False  # by a terminal that only watches the marathon
     leave: Callable[[], None] | None = None  # the marathon goes on without this terminal, and the gate stays open
 

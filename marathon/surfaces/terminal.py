@@ -16,6 +16,7 @@ from marathon.core.gates import Offer
 from marathon.core.records import Answer
 from marathon.core.text import clean, one_line, wrapped
 from marathon.errors import MarathonError
+from marathon.git.writes import Kept
 from marathon.process.keys import Keys
 from marathon.process.signals import Interrupted, Signals
 from marathon.surfaces.base import Elsewhere, GateView, Sight
@@ -23,7 +24,7 @@ from marathon.surfaces.comment import ask_comment
 from marathon.surfaces.gate_text import EMPTY_ANSWER, RULE, describe, fitted, offer_line
 from marathon.surfaces.pager import edit, open_page, page
 from marathon.surfaces.paint import ASKS_TWICE, HINT, YES, colored, link, paint, paint_diff, paint_head
-from marathon.surfaces.text_prompt import add_to_draft, ask_text, draft_text
+from marathon.surfaces.text_prompt import add_to_draft, ask_files, ask_text, draft_text
 from marathon.surfaces.typed import Typed, read_typed
 
 READ_AGAIN = 0.5
@@ -34,6 +35,7 @@ QUIT = "Press q again to quit the marathon. Any other key stays here."
 QUIT_ELSEWHERE = (
     "q ends the marathon that you only watch (b leaves it). Press q again to end it. Any other key stays here."
 )
+MOVE_BACK = "Move the branch back to {commit}? Press y to do it. Any other key leaves the branch as it is."
 PENDING = "Not sent: {ids} · [r] Send back (redo {phase}) · [a] Approve with these notes · Other keys: keep reviewing"
 
 
@@ -184,6 +186,8 @@ class TerminalSurface:
             key = self._pressed(shown, lambda: f"{again()}\n{shown}", options, elsewhere, confirms=option.key)
             if key != option.key:  # Enter was meant as a no, not as an approval
                 return key if isinstance(key, Answer) else None
+        if option.choice == "undo":
+            return self._undo(view, options, elsewhere)
         if option.words == "none":
             return Answer(choice=option.choice, phase=option.phase)
         return self._with_text(option, instead=see(_pending(view)) if option.choice == "redo" else "")
@@ -207,6 +211,32 @@ class TerminalSurface:
             kind = " (must be answered)" if made and made.kind == "must" else ""
             print(f"Written: {made.id}{kind}." if made else "Nothing was written.", flush=True)
             return self._anew(elsewhere) if made else None
+        return None
+
+    def _undo(self, view: GateView, options: Options, elsewhere: Elsewhere) -> Answer | None:
+        """The files that the human ticks after a look at the diff, and the branch after a yes of its own."""
+        found: list[Kept] = []
+
+        def look_at_it() -> None:
+            found.append(view.kept())
+            page(paint_diff(clean(found[0].diff or "No file is changed any more.")))
+
+        self._outside(look_at_it)
+        if not found:
+            return None
+        kept = found[0]
+        names = ask_files("Undo which files? (a patch is kept)", kept.files, self._signals) if kept.files else []
+        head: str | Typed | Answer | None = ""
+        if names is not None and kept.back_to:
+            shown = paint(_fitted(MOVE_BACK.format(commit=clean(kept.back_to))), ASKS_TWICE)
+            head = self._pressed(shown, lambda: shown, options, elsewhere, confirms="y")
+            if isinstance(head, Answer):
+                return head
+        elif kept.fixed:
+            print(f"The branch stays where it is. {kept.fixed}", flush=True)
+        if names or head == "y":
+            return Answer(choice="undo", files=names or [], head=head == "y")
+        print("Nothing was undone.", flush=True)
         return None
 
     def _anew(self, elsewhere: Elsewhere) -> Answer:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import signal
 import termios
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from marathon.core.text import clean, one_line
+from marathon.git.writes import Touched
 from marathon.process.keys import Keys
 from marathon.process.signals import ENDING, Interrupted, Signals
 from marathon.process.terminal import on_terminal
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.application import Application
     from prompt_toolkit.key_binding import KeyBindings
     from prompt_toolkit.key_binding.key_processor import KeyPressEvent
+    from questionary import Question
 
 _HINT = "(Enter ends, Alt+Enter new line, Ctrl+G editor, Esc back)"
 
@@ -33,7 +38,6 @@ def ask_text(question: str, draft: Path | None, signals: Signals, begun: str = "
         return _ask_plainly(question, earlier, draft, signals, begun)
     import questionary
 
-    saved = termios.tcgetattr(0)
     prompt = questionary.text(
         _fitted(question),
         default=earlier,
@@ -41,6 +45,45 @@ def ask_text(question: str, draft: Path | None, signals: Signals, begun: str = "
         instruction=f"{_HINT}\n",
         key_bindings=_bindings(),
     )
+    said = _answer_to(prompt, signals, lambda: _keep(prompt.application.current_buffer.text, draft, begun))
+    if said is not None:
+        _done_with(draft, begun)
+    return None if said is None else str(said)
+
+
+def ask_files(question: str, files: Sequence[Touched], signals: Signals) -> list[str] | None:
+    """Those of the files that the human ticks, or None. What the agent wrote is ticked already."""
+    free = [each for each in files if not each.fixed]
+    for each in files:
+        if each.fixed:
+            print(f"{one_line(clean(each.name), 200)} stays as it is. {each.fixed}", flush=True)
+    if not free:
+        return []
+    if not on_terminal():
+        listed = [f"  {number}  {_row(each)}" for number, each in enumerate(free, start=1)]
+        said = ask_text("\n".join([question, *listed, "Their numbers (empty: none):"]), None, signals)
+        numbers = (int(word) for word in re.findall(r"\d+", said or ""))
+        return None if said is None else [free[number - 1].name for number in numbers if 0 < number <= len(free)]
+    import questionary
+    from prompt_toolkit.key_binding import KeyBindings
+
+    rows = [questionary.Choice(_row(each), value=each.name, checked=each.by_agent) for each in free]
+    how = "(Space ticks, a: all, Enter undoes, Esc back)"
+    prompt = questionary.checkbox(question, choices=rows, instruction=how)
+    assert isinstance(prompt.application.key_bindings, KeyBindings)
+    prompt.application.key_bindings.add("escape")(lambda event: event.app.exit(exception=KeyboardInterrupt))
+    termios.tcflush(0, termios.TCIFLUSH)  # an Enter that was meant for the pager undoes nothing
+    said = _answer_to(prompt, signals, lambda: None)
+    return None if said is None else list(said)
+
+
+def _row(file: Touched) -> str:
+    return one_line(clean(file.name), 200) + (" (a tool call of the agent wrote it)" if file.by_agent else "")
+
+
+def _answer_to(prompt: Question, signals: Signals, taken_back: Callable[[], None]) -> Any:
+    """What the human said, or None. A signal that ends us raises Interrupted."""
+    saved = termios.tcgetattr(0)
     # Alt+Enter and the arrow keys begin with Esc too, so wait a moment for the rest of them.
     prompt.application.ttimeoutlen, prompt.application.timeoutlen = 0.1, 0.3
     caught = _end_on_signals(prompt.application, signals)
@@ -57,12 +100,10 @@ def ask_text(question: str, draft: Path | None, signals: Signals, begun: str = "
         with contextlib.suppress(termios.error):
             termios.tcsetattr(0, termios.TCSADRAIN, saved)
     if said is None:
-        _keep(prompt.application.current_buffer.text, draft, begun)
+        taken_back()
         if caught and caught[0] != signal.SIGINT:
             raise Interrupted(caught[0])
-        return None
-    _done_with(draft, begun)
-    return str(said)
+    return said
 
 
 def _fitted(question: str) -> str:

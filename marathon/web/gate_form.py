@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from marathon.core.gates import POLICIES, Offer
 from marathon.core.life import total_of
 from marathon.core.records import Choice, Gate
@@ -18,7 +20,7 @@ SENT: tuple[Choice, ...] = ("continue", "redo", "loop", "answer", "accept", "can
 
 def gate_form(session: Session, view: View, gate: Gate, words: str) -> Html:
     """`words`: those that were not taken the last time."""
-    question = view.known.offers[0].choice == "answer"
+    question, task = view.known.offers[0].choice == "answer", shlex.quote(str(view.known.shown))
     whole = question or POLICIES[gate.reason].whole_message
     waits = one_line(view.status.waits_for, 200)
     waits = "your answer is needed" if waits.startswith("you: ") else waits  # the message says why
@@ -34,6 +36,7 @@ def gate_form(session: Session, view: View, gate: Gate, words: str) -> Html:
         ),
         h("pre" if whole else "p", gate.message, class_="message") if gate.message else None,
         [h("p", one_line(line, 900)) for line in gate.writes],
+        h("p", "To undo some of it: ", h("code", f"pi-marathon undo {task} FILE…")) if gate.undoable else None,
         [h("p", "If it was your own work, put it back: ", h("code", each)) for each in gate.put_back],
         h("p", "Note: ", one_line(gate.note, 600)) if gate.note else None,
         h("ul", [h("li", check_line(each)) for each in view.status.checks], class_="plain"),

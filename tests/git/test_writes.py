@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from marathon.core.records import Writes
 from marathon.git.snapshot import NoSnapshot
-from marathon.git.writes import WriteGuard
+from marathon.git.writes import Before, WriteGuard
 from tests.git.test_snapshot import git
 from tests.git.test_snapshot import project as project
 
@@ -22,9 +23,9 @@ def files(project: Path) -> dict[str, tuple[bytes, bool]]:
     return {str(path.relative_to(project)): (path.read_bytes(), os.access(path, os.X_OK)) for path in found}
 
 
-def held(project: Path, guard: WriteGuard, before: object, leave: str = "") -> Writes | None:
-    patch = project / "task/.marathon/runs/001/writes/001.patch"
-    return guard.hold(before, [project / "task"], patch, leave)  # type: ignore[arg-type]
+def held(project: Path, guard: WriteGuard, before: Before) -> Writes | None:
+    """As in a worktree."""
+    return guard.hold(before, [project / "task"], project / "task/.marathon/runs/001/writes/001.patch")
 
 
 def test_everything_is_put_back_and_the_patch_brings_it_all_again(project: Path) -> None:
@@ -97,7 +98,7 @@ def test_a_commit_is_taken_back_and_stays_reachable_but_one_of_the_task_alone_ma
     assert git(project, "for-each-ref", "--contains", commit, "--format=%(refname)").strip().endswith(commit)
 
 
-@pytest.mark.parametrize("how", ["branch", "rewritten", "nested", "large", "told"])
+@pytest.mark.parametrize("how", ["branch", "rewritten", "nested", "large"])
 def test_what_cannot_be_undone_safely_is_left_and_said(project: Path, how: str) -> None:
     guard = WriteGuard(project, project / "task")
     before = guard.look()
@@ -114,7 +115,7 @@ def test_what_cannot_be_undone_safely_is_left_and_said(project: Path, how: str) 
         with (project / "large.bin").open("wb") as file:
             file.truncate(9 * 1024 * 1024)
     (project / "code.py").write_text("changed\n")
-    writes = held(project, guard, before, "Another marathon works here." if how == "told" else "")
+    writes = held(project, guard, before)
     assert writes is not None
     assert writes.left
     assert "+changed" in (project / "task" / writes.patch).read_text()
@@ -188,3 +189,133 @@ def test_a_put_back_never_takes_a_later_commit_off_the_branch(project: Path) -> 
     assert "Not put back" in guard.put_back([writes])
     assert subprocess.run(guard.command_back(writes, project), shell=True, cwd=project).returncode
     assert git(project, "rev-parse", "HEAD") == later
+
+
+# In a folder that others share
+
+
+def changed(project: Path, guard: WriteGuard, before: Before, *, written: Sequence[str] = ()) -> Writes | None:
+    paths = {os.path.realpath(project / name) for name in written}
+    return guard.changed(before, [project / "task"], paths, lambda: [project / "other"])
+
+
+def test_nothing_is_undone_beside_a_human_and_all_of_it_can_be(project: Path) -> None:
+    (project / "gone.py").write_text("g\n")
+    (project / "untracked.bin").write_bytes(b"\0\1")
+    git(project, "add", "gone.py")
+    guard = WriteGuard(project, project / "task")
+    was, before = files(project), guard.look()
+    (project / "code.py").write_text("changed\n")
+    (project / "gone.py").unlink()
+    (project / "untracked.bin").write_bytes(b"\0\2")
+    (project / "ä b.py").write_text("new\n")
+    (project / "large.bin").write_bytes(b"0" * 9_000_000)
+    (project / "task" / "research.md").write_text("allowed\n")
+    then = files(project)
+    writes = changed(project, guard, before, written=["code.py", "untracked.bin", "unchanged.py"])
+    assert writes
+    assert files(project) == then
+    assert set(writes.files) == {"code.py", "gone.py", "untracked.bin", "ä b.py", "large.bin"}
+    assert writes.by_agent == ["code.py", "untracked.bin"]
+    kept = guard.kept([writes])
+    assert {each.name: each.by_agent for each in kept.files if not each.fixed} == {
+        "code.py": True,
+        "gone.py": False,
+        "untracked.bin": True,
+        "ä b.py": False,
+    }
+    assert [each.name for each in kept.files if each.fixed] == ["large.bin"]
+    patch = project / "task/.marathon/runs/001/writes/001.patch"
+    done, problem = guard.undo([writes], [each.name for each in kept.files if not each.fixed], patch, head=False)
+    assert problem == ""
+    for name in ("large.bin", "task/research.md"):
+        (project / name).unlink()
+    assert files(project) == was
+    subprocess.run(guard.command_back(done, project), shell=True, cwd=project, check=True)
+    assert (project / "untracked.bin").read_bytes() == b"\0\2"
+    assert (project / "ä b.py").exists()
+
+
+def test_a_file_goes_back_to_before_the_first_session_that_changed_it(project: Path) -> None:
+    """What a human did between two sessions is in no session, and stays."""
+    guard = WriteGuard(project, project / "task")
+    first = guard.look()
+    (project / "a.py").write_text("first\n")
+    one = changed(project, guard, first)
+    (project / "b.py").write_text("between\n")
+    second = guard.look()
+    (project / "a.py").write_text("second\n")
+    (project / "b.py").write_text("second\n")
+    two = changed(project, guard, second)
+    assert one
+    assert two
+    _, problem = guard.undo([one, two], ["a.py", "b.py"], project / "task/.marathon/p", head=True)
+    assert problem == ""
+    assert not (project / "a.py").exists()
+    assert (project / "b.py").read_text() == "between\n"
+
+
+def test_what_a_human_has_staged_stays_staged(project: Path) -> None:
+    (project / "code.py").write_text("staged by the human\n")
+    git(project, "add", "code.py")
+    guard = WriteGuard(project, project / "task")
+    before = guard.look()
+    (project / "code.py").write_text("theirs\n")
+    (project / "new.py").write_text("theirs\n")
+    git(project, "add", "new.py")
+    writes = changed(project, guard, before)
+    assert writes
+    guard.undo([writes], writes.files, project / "task/.marathon/p", head=False)
+    assert git(project, "status", "--porcelain", "--", ":!task") == "M  code.py\n"
+
+
+@pytest.mark.parametrize("how", ["branch", "rewritten", "later", "merge"])
+def test_the_branch_moves_back_only_where_nothing_else_is_lost(project: Path, how: str) -> None:
+    guard = WriteGuard(project, project / "task")
+    before = guard.look()
+    if how == "branch":
+        git(project, "checkout", "-qb", "other")
+    if how == "rewritten":
+        git(project, "commit", "-q", "--amend", "-m", "another")
+    else:
+        git(project, "commit", "-q", "--allow-empty", "-m", "one")
+        (project / "code.py").write_text("changed\n")
+        git(project, "commit", "-qam", "two")
+    writes = changed(project, guard, before)
+    assert writes
+    if how == "later":
+        git(project, "commit", "-q", "--allow-empty", "-m", "by the human, at the gate")
+    if how == "merge":
+        (project / ".git" / "MERGE_HEAD").write_text(git(project, "rev-parse", "HEAD"))
+    head = git(project, "rev-parse", "HEAD")
+    kept = guard.kept([writes])
+    assert kept.fixed
+    assert not kept.back_to
+    _, problem = guard.undo([writes], [], project / "task/.marathon/p", head=True)
+    assert problem == kept.fixed
+    assert git(project, "rev-parse", "HEAD") == head
+
+
+def test_another_task_counts_only_if_a_tool_of_the_agent_wrote_there(project: Path) -> None:
+    (project / "other").mkdir()
+    guard = WriteGuard(project, project / "task")
+    before = guard.look()
+    (project / "other" / "STATE.json").write_text("{}\n")
+    git(project, "add", "other")
+    git(project, "commit", "-qm", "the other's")
+    assert changed(project, guard, before) is None
+    writes = changed(project, guard, before, written=["other/STATE.json"])
+    assert writes
+    assert writes.by_agent == ["other/STATE.json"]
+
+
+def test_the_others_are_asked_for_once_the_tree_is_taken(project: Path) -> None:
+    guard = WriteGuard(project, project / "task")
+    before = guard.look()
+
+    def others() -> list[Path]:
+        (project / "late").mkdir()
+        (project / "late" / "STATE.json").write_text("{}\n")  # whoever comes now is not in the tree
+        return []
+
+    assert guard.changed(before, [], [], others) is None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
 import socket
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -15,11 +17,12 @@ from marathon.cli.arguments import DIRECTORY, TASK, message_text, optional_task,
 from marathon.cli.find import say_which
 from marathon.core.gates import POLICIES
 from marathon.core.records import Answer, Choice, Gate
-from marathon.core.text import one_line
+from marathon.core.text import clean, one_line
 from marathon.errors import MarathonError, WrongUsage
 from marathon.process.terminal import interactive
 from marathon.process.tree import ancestors, look, values_in_environ, variable
 from marathon.process.tree import send as send_signal
+from marathon.runner import meanwhile
 from marathon.runner.cancel import cancel_at_rest
 from marathon.runner.marathon import utc_now
 from marathon.runner.opening import end_processes
@@ -88,6 +91,38 @@ def answer(said: tuple[Path, str], token: str | None, code: str | None) -> None:
     _check_code(shown, "answer", gate, code)
     done = "Answered." if text.strip() else EMPTY_ANSWER
     _send(known, gate, done, "answer", text=text.encode("utf-8", "replace").decode())
+
+
+@click.command("undo")
+@DIRECTORY
+@click.argument("files", metavar="[FILE…]", nargs=-1)
+@click.option("--branch", "head", is_flag=True, help="Move the branch back too, over the commits that came meanwhile.")
+@click.option("--json", "as_json", is_flag=True, help="What changed, as JSON. Undoes nothing.")
+@GATE
+@CODE
+def undo(shown: Path, files: tuple[str, ...], head: bool, as_json: bool, token: str | None, code: str | None) -> None:
+    """Undo FILES that changed while a session of DIR ran which may not write there. Without FILES: show them.
+
+    The gate stays open, and a patch of what is undone is kept.
+    """
+    known, gate = _open_gate(shown, "undo", token)
+    check_offered(known, Answer(choice="undo"))
+    kept = meanwhile.shown(known)
+    if as_json:
+        click.echo(json.dumps({**kept._asdict(), "files": [each._asdict() for each in kept.files]}))
+    elif files or head:
+        _check_code(shown, "undo", gate, code)
+        if unknown := [name for name in files if name not in [each.name for each in kept.files if not each.fixed]]:
+            raise WrongUsage(f"{one_line(unknown[0], 200)} cannot be undone. See: pi-marathon undo {shown}")
+        if head and not kept.back_to:
+            raise WrongUsage(f"The branch cannot be moved back. {kept.fixed or 'It is where it was.'}")
+        _send(known, gate, "Asked for it; the gate stays open.", "undo", files=list(files), head=head)
+    else:
+        for each in kept.files:
+            said = each.fixed or ("A tool call of the agent wrote it." if each.by_agent else "")
+            click.echo(f"{one_line(clean(each.name), 200)}  {said}".rstrip())
+        branch = f"   To move the branch back to {clean(kept.back_to)}: add --branch" if kept.back_to else ""
+        click.echo(f"{clean(kept.diff)}\nTo undo some of it: pi-marathon undo {shown} FILE…{branch}")
 
 
 @click.command("cancel")
@@ -251,9 +286,9 @@ def _agents_at_work() -> bool:
     return bool(runners & values_in_environ("MARATHON_RUNNER_ID"))
 
 
-def _send(known: Known, gate: Gate, said: str, choice: Choice, *, text: str = "", phase: str | None = None) -> None:
+def _send(known: Known, gate: Gate, said: str, choice: Choice, **more: Any) -> None:
     """Send the answer and say what happens next."""
-    send(known, gate, Answer(choice=choice, phase=phase, text=text))
+    send(known, gate, Answer(choice=choice, **more))
     if holder_of(known.task.lock_path):
         click.echo(f"{said} The running marathon takes it up at its gate.")
     else:

@@ -154,7 +154,7 @@ class _Leaving:
 
     def add_outside(self) -> None:
         """What is kept outside of the project for a task whose journal goes, and what may be a human's work."""
-        undone = sorted(self.task.own.glob("runs/*/writes/*.patch"))
+        undone = sorted(self.task.own.glob("runs/*/writes/*.patch*"))
         self.goes += [f"  {patch}  (the only copy of changes that were undone)" for patch in undone]
         self.add("the copy of its journal", Anchor(anchors_folder(), self.task.folder).folder)
         with contextlib.suppress(MarathonError):  # a damaged journal is no reason to keep a task

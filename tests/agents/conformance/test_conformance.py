@@ -19,13 +19,17 @@ from marathon.process import tree
 from marathon.store.events import follow
 from tests.agents.conformance.adapters import ADAPTERS, PATIENCE, ModelWorld, available
 from tests.process.driver import until
-from tests.real.model_server import Request, Session, ToolCall, Turn, Work, bash, by_phase, refused
+from tests.real.model_server import Request, Session, ToolCall, Turn, Work, bash, by_phase, refused, write
 
 QUICK = ("--retries", "1", "--retry-wait", "0.2s")
 
 
 # What bin/test runs with pi too; tests/real has the rest for pi.
-WITH_PI = ("test_it_can_ask_the_human", "test_no_command_from_inside_it_answers_a_gate")
+WITH_PI = (
+    "test_it_can_ask_the_human",
+    "test_no_command_from_inside_it_answers_a_gate",
+    "test_what_its_tools_write_beside_the_task_is_named",
+)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -308,6 +312,26 @@ def test_it_writes_nothing_outside_of_the_project(real: ModelWorld) -> None:
     real.plays(by_phase({"research": [research(real, Turn(tools=[bash(f"touch {outside}")]))]}))
     assert real.run().returncode == 3
     assert not outside.exists()
+
+
+def test_what_its_tools_write_beside_the_task_is_named(real: ModelWorld) -> None:
+    (real.project / "human.txt").write_text("mine\n")
+    subprocess.run(["git", "commit", "-q", "--allow-empty", "-m", "all"], cwd=real.project, check=True)
+
+    def turns(request: Request) -> Sequence[Turn]:
+        (real.project / "human.txt").write_text("mine, edited\n")
+        done = research(real, Turn(tools=[write(real.project / "code.py", "theirs\n")]))
+        assert callable(done)
+        return done(request)
+
+    real.plays(by_phase({"research": [turns]}))
+    ended = real.run()
+    assert "2 files changed while research ran; they may be yours: code.py, human.txt." in ended.stdout
+    # The command tells no calls, and Codex writes through a shell here.
+    named = "none of it" if real.adapter.agent in ("command", "codex") else "code.py"
+    assert f"Tool calls of the agent wrote {named}; what its shell commands wrote is not known." in ended.stdout
+    assert (real.project / "code.py").read_text() == "theirs\n"
+    assert (real.project / "human.txt").read_text() == "mine, edited\n"
 
 
 def test_an_end_without_work_is_no_progress(real: ModelWorld) -> None:
