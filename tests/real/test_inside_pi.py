@@ -13,7 +13,7 @@ import pytest
 from marathon.store.lock import holder_of
 from tests.process.driver import alive, until
 from tests.real.desk import Terminal
-from tests.real.model_server import Request, ToolCall, Turn, bash, coding_agent, write
+from tests.real.model_server import Request, ToolCall, Turn, Work, bash, coding_agent, write
 from tests.real.real_world import RealWorld, quiet
 
 DOWN, ENTER, ESCAPE, ALT_ENTER = b"\x1b[B", b"\r", b"\x1b", b"\x1b\r"
@@ -176,6 +176,37 @@ def test_a_gate_is_answered_in_place_and_by_no_stray_key(real: RealWorld, pi: Ca
     terminal.wait()
     until(lambda: not runs(real.task), "the end of the runner with pi")
     assert real.records("session_ended")[-1]["ending"] == "stopped"
+
+
+def test_what_changed_meanwhile_is_undone_only_as_the_human_ticks_it(
+    real: RealWorld, pi: Callable[[], Terminal]
+) -> None:
+    (real.project / "code.py").write_text("before\n")
+    subprocess.run(["git", "add", "-A"], cwd=real.project, check=True)
+    subprocess.run(["git", "commit", "-qm", "all"], cwd=real.project, check=True)
+    work = Work(real.task).phase("research.md", "# Found\n\nAll of it.\n")
+
+    def script(request: Request) -> Turn:
+        assert callable(work)
+        (real.project / "mine.py").write_text("the human's\n")
+        turns = [Turn(tools=[write(real.project / "code.py", "theirs\n")]), *work(request)]
+        return turns[min(request.number, len(turns)) - 1]
+
+    real.plays(script)
+    terminal = pi()
+    terminal.command("/marathon-loop task", lambda: b"What you type now steers" in terminal.seen)
+    terminal.until(lambda: b"2 files changed while research ran" in terminal.seen, "the line of the gate")
+    terminal.until(lambda: b"See what changed meanwhile" in terminal.seen, "the gate")
+    quiet(terminal)
+    terminal.send(DOWN * 5 + ENTER)
+    assert b"+theirs" in terminal.expect(b"[x] code.py")
+    terminal.expect(b"a patch is kept")
+    quiet(terminal)
+    terminal.send(DOWN * 3 + ENTER)
+    until(lambda: (real.project / "code.py").read_text() == "before\n", "the undo")
+    assert (real.project / "mine.py").read_text() == "the human's\n"
+    until(lambda: real.records("undone"), "the record")
+    assert not real.records("gate_answered")
 
 
 def test_the_agent_may_start_a_loop_if_the_human_says_yes_and_it_outlives_pi(

@@ -31,6 +31,7 @@ const AT_ONCE = 4 * 1024 * 1024;
 const RECENT = 32 * 1024; // bytes of the log that are shown of a marathon that runs already
 const LONGEST_SHOWN = 16 * 1024; // characters of one entry; all of it stands in the log
 const ALT_ENTER = /^\x1b(\r|\n|\[13;3(:1)?u|\[27;3;13~)$/;
+const NOTHING = "Undo nothing";
 const LATER = "Decide later: /marathon-loop asks again";
 const HINT = "Enter steers │ Alt+Enter: for the next session │ /ralph stop";
 const WELCOME = "marathon: /scribe writes a task with you, /marathon-loop PATH runs it";
@@ -678,7 +679,7 @@ class Inside {
     kept.piMarathon.asked = gate.token;
     const { signal } = (followed.asking = new AbortController());
     try {
-      const text = [`⏸ ${waitsFor}`, gate.message, note].filter(Boolean).join("\n");
+      const text = [`⏸ ${waitsFor}`, gate.message, ...(gate.writes ?? []), note].filter(Boolean).join("\n");
       if (!again) this.show({ kind: "warning", text });
       const answer = await this.answer(gate, followed, ctx, signal);
       if (!answer) return;
@@ -712,11 +713,43 @@ class Inside {
     }
     const offer = offers.find(({ label }) => label === chosen);
     if (!offer) return undefined;
+    if (offer.choice === "undo") {
+      await this.undo(gate, followed, ctx, signal);
+      return this.answer(gate, followed, ctx, signal);
+    }
     const text = offer.words === "none" ? "" : await ctx.ui.input(offer.ask, "", { signal });
     if (text === undefined || (offer.words === "required" && !text.trim())) return undefined;
     const heavy = ["cancel", "accept", "loop"].includes(offer.choice);
     if (heavy && !(await ctx.ui.confirm("Are you sure?", offer.label, { signal }))) return undefined;
     return { words: commandOf(offer, followed.task, gate.token, text), text };
+  }
+
+  /** Show what changed meanwhile, and undo the files that the human ticks. The agent's are ticked already. */
+  private async undo(gate: Fields, followed: Followed, ctx: ExtensionContext, signal: AbortSignal): Promise<void> {
+    const words = (...more: string[]) => ["undo", ...more, "--gate", gate.token, "--", followed.task];
+    const kept = parsed(await done(words("--json"), followed.cwd));
+    this.show({ kind: "line", text: cut(kept.diff || "No file is changed any more.") });
+    const free: Fields[] = kept.files.filter((file: Fields) => !file.fixed);
+    for (const { name, fixed } of kept.files) if (fixed) ctx.ui.notify(`${name} stays as it is. ${fixed}`, "info");
+    const ticked = new Set<string>(free.filter((file) => file.by_agent).map((file) => file.name));
+    for (;;) {
+      const rows = free.map(({ name, by_agent: byAgent }) => {
+        const box = ticked.has(name) ? "[x]" : "[ ]";
+        return `${box} ${name}${byAgent ? " (a tool call of the agent wrote it)" : ""}`;
+      });
+      const undoes = `Undo what is ticked (${ticked.size}); a patch is kept`;
+      const labels = [NOTHING, ...rows, ...(ticked.size > 0 || kept.back_to ? [undoes] : [])];
+      const chosen = await ctx.ui.select("Undo which files?", labels, { signal });
+      if (chosen === undefined || chosen === NOTHING) return;
+      const name: string | undefined = free[rows.indexOf(chosen)]?.name;
+      if (name === undefined) break;
+      if (!ticked.delete(name)) ticked.add(name);
+    }
+    const back = kept.back_to && (await ctx.ui.confirm("Move the branch back?", `To ${kept.back_to}`, { signal }));
+    if (ticked.size === 0 && !back) return;
+    const code = ["--code", codeOf(gate.token), ...(back ? ["--branch"] : [])];
+    ctx.ui.notify(await done([...words(...code), ...ticked], followed.cwd), "info");
+    if (!followed.alive()) followed.start(); // only a runner undoes
   }
 
   // The agent's tools
