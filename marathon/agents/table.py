@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -75,6 +77,19 @@ FLAGS: dict[str, dict[str, str]] = {
 }
 
 
+# Those that are a program of their own, in the order in which they are offered.
+_PROGRAMS = ("pi", "claude", "codex", "gemini", "opencode")
+
+
+def installed_instead(name: str) -> str:
+    """Which agents are on this machine, and what to type for one, where the program of this agent is not."""
+    named = {"pi": os.environ.get("MARATHON_PI") or "pi"}
+    found = [each for each in _PROGRAMS if shutil.which(named.get(each, each))]
+    if name not in _PROGRAMS or name in found or not found:
+        return ""
+    return f"{' and '.join(found)} {'is' if len(found) == 1 else 'are'} installed: --agent {found[0]}"
+
+
 def find_agent(name: str, args: tuple[str, ...], mode: Mode | None) -> Agent:
     """The agent of that name. An unknown name is refused and never replaced by a default."""
     if name not in AGENTS:
@@ -114,7 +129,8 @@ class Team:
         """Refuse what cannot work before anything is changed."""
         known = {phase.id: self.as_chosen(phase) for phase in phases}
         if unknown := next((name for name in self._chosen if name not in known), None):
-            raise WrongUsage(f"--set: there is no phase {unknown!r} in this workflow, only {', '.join(known)}.")
+            there = f"--set: there is no phase {unknown!r} in this workflow, only {', '.join(known)}."
+            raise WrongUsage(f"{there} To forget what was set for it: --set {unknown}=")
         for agent in {self.of(phase, name): None for phase in known.values() for name in self.names} or (self.first,):
             agent.check()
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import click
 
 from marathon.agents.table import DEFAULT, Team
-from marathon.cli.options import CommandLine, run_options
-from marathon.cli.run import conduct, without_terminal
+from marathon.cli.options import CommandLine, as_started, run_options
+from marathon.cli.run import check_agents, conduct, without_terminal
 from marathon.core.courses.measured import BOUNDS, Bench, MeasuredLoop
 from marathon.core.lanes import names, verbs
 from marathon.core.lanes.model import LaneState, Refused
@@ -27,6 +27,7 @@ from marathon.runner.workbench import Workbench
 from marathon.show import lanes as show
 from marathon.show.program import program
 from marathon.store.anchor import Anchor
+from marathon.store.file_store import recorded_here
 from marathon.store.files import make_private_directory, write_atomic
 from marathon.store.lanes import Lane, Lanes, find_project
 from marathon.store.lock import Holder, holder_of
@@ -39,13 +40,15 @@ TASK = "task"  # the directory of a loop's sessions, beside its rows
 
 
 def run_loop(target: str, line: CommandLine, **bounds: float | None) -> int:
-    line = without_terminal(line) if line.detach else line
     lanes = Lanes(find_project(Path.cwd()))
     run = names.pick(target, lanes.runs(), "run")
+    folder = lanes.folder(run) / TASK
+    line = as_started(line, recorded_here(Task.open(folder)) if folder.is_dir() else ())
+    line = without_terminal(line) if line.detach else line
     team = Team(line.agent, line.agent_args, line.mode, {})
     if len(team.names) > 1:
         raise WrongUsage("A measured loop has one agent. Name one with --agent.")
-    team.first.check()
+    check_agents(team, line)
     _check(lanes.load(run).state)
     known = task_of(lanes, run)
     if holder := runner_of(lanes, run):
@@ -54,7 +57,6 @@ def run_loop(target: str, line: CommandLine, **bounds: float | None) -> int:
         state = _ready(lanes, lanes.load(run), known, bounds)
     _agree(state, lanes, line)
     remember_task(index_folder(), lanes.root, lanes.project)
-    folder = lanes.folder(run) / TASK
     tree = _tree(lanes, state, known.life.own if known else None)
     _make_task(folder, state)
     shown = Path(os.path.relpath(folder))

@@ -150,7 +150,7 @@ def _meant(word: str) -> str:
 
 COUNT = click.IntRange(min=0)
 _AGENT = "pi, claude, codex, gemini, opencode, rehearsal; acp or command (a program after --). a,b: b takes over."
-_SET = "For one phase: agent, model, thinking, args or tools, such as plan.model=opus."
+_SET = "For one phase: agent, model, thinking, args or tools, such as plan.model=opus; plan= forgets it."
 _SANDBOX = "Run the agent under bubblewrap: it writes only the project and the task. offline: without network."
 _HUMAN = "Restart a finished or paused task with this feedback (help is --help)."
 _HERE = "Work in this directory, not in the project's root or where the task last ran."
@@ -196,7 +196,7 @@ EPILOG = (
 @click.option("--worktree", is_flag=False, flag_value="", metavar="[BRANCH]", allow_from_autoenv=False, help=_WORKTREE)
 @click.option("--adopt", is_flag=True, allow_from_autoenv=False, help=_ADOPT)
 @click.option("--detach", is_flag=True, allow_from_autoenv=False, help=_DETACH)
-@click.option("--sandbox", is_flag=False, flag_value="on", type=click.Choice(["on", "offline"]), help=_SANDBOX)
+@click.option("--sandbox", is_flag=False, flag_value="on", type=click.Choice(["on", "offline", "off"]), help=_SANDBOX)
 @click.option("--max-iterations", type=SESSIONS, default="100", show_default=True, help="Sessions; 0: no limit.")
 @click.option("--max-time", type=TIME, default="0", help="Working time such as 90m or 8h; 0: no limit.")
 @click.option("--max-cost", type=MONEY, default="0", help="What the agent may cost; +10: so much more. 0: no limit.")
@@ -231,11 +231,13 @@ def run_line(ctx: click.Context, options: dict[str, Any]) -> None:
     """Run the task that the options name, or without one start pi."""
     from marathon.cli.options import CommandLine
 
-    typed = {name for name in options if ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE}
+    source = {name: ctx.get_parameter_source(name) for name in options}
+    source |= {"agent_args": ParameterSource.COMMANDLINE} if "agent_args" in ctx.meta else {}
     line = CommandLine(
         **options,
         agent_args=ctx.meta.get("agent_args", ()),
-        typed=frozenset(typed),
+        typed=frozenset(name for name, where in source.items() if where is ParameterSource.COMMANDLINE),
+        by_environment=frozenset(name for name, where in source.items() if where is ParameterSource.ENVIRONMENT),
         usual={name: usual_value(ctx, name) for name in BUDGETS},
         workflow_by_file=ctx.get_parameter_source("workflow") is ParameterSource.DEFAULT_MAP,
     )

@@ -6,25 +6,27 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from marathon.agents.table import DEFAULT
 from marathon.cli.arguments import BUDGETS, Amount, message_text
 from marathon.core.budgets import Limits, parse_breakers
 from marathon.core.courses.workflow import Phase
-from marathon.core.records import Begun, Oversight, Record
+from marathon.core.records import Begun, LimitSet, Oversight, OversightSet, Record, StartedWith
 from marathon.core.state import WORKFLOW, StateInvalid
 from marathon.core.text import clean, one_line
 from marathon.core.validation import Invalid, read
 from marathon.errors import WrongUsage
+from marathon.process.terminal import on_terminal
 from marathon.runner.marathon import Budget, RunOptions
 from marathon.show.program import program
 from marathon.store.lock import last_holder
 from marathon.store.task import Task
 
 NO_LIMIT, USUAL_SESSIONS = Amount(0), Amount(100)
+_Kind = TypeVar("_Kind")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +48,7 @@ class CommandLine:
     worktree: str | None = None  # the branch; empty for the usual one
     adopt: bool = False
     detach: bool = False
-    sandbox: Literal["on", "offline"] | None = None
+    sandbox: Literal["on", "offline", "off"] | None = None
     yes: bool = False
     max_iterations: Amount = USUAL_SESSIONS
     max_time: Amount = NO_LIMIT
@@ -63,19 +65,71 @@ class CommandLine:
     notify: bool = True
     agent_args: tuple[str, ...] = ()
     typed: frozenset[str] = frozenset()  # the names of the options that stand on this command line
+    by_environment: frozenset[str] = frozenset()  # the names of those that are set there
     usual: Mapping[str, float] = field(default_factory=dict)  # what a budget would be without the command line
     resume_here: str = ""
+    started_with: StartedWith | None = None  # what the task is to remember of it
+    goes_on_with_agent: bool = False  # the agent is the one that the task remembers
 
     @property
     def resume(self) -> str:
-        """What to type to continue: the same agent on the same task, without the feedback."""
-        words = ["--task", str(self.task)]
-        chosen = {"agent": self.agent if self.agent != DEFAULT else None, "mode": self.mode}
-        words += [word for name, value in chosen.items() if value for word in (f"--{name}", value)]
-        words += [f"--sandbox={self.sandbox}"] if self.sandbox else []
-        words += [word for setting in self.settings for word in ("--set", setting)]
-        rest = ["--", *self.agent_args] if self.agent_args else []
-        return f"{program()} {shlex.join([*words, *rest])}"
+        """What to type to continue. The task remembers the rest."""
+        return f"{program()} --task {shlex.quote(str(self.task))}"
+
+
+def as_started(line: CommandLine, records: Sequence[Record]) -> CommandLine:
+    """The command line with what its task remembers. A flag comes first, then that, then environment and files.
+
+    Nothing else joins the two. What adds to a list, such as --set, is joined by name.
+    """
+    kept = _last(records, StartedWith) or StartedWith()
+    if "agent" in line.typed and line.agent != kept.agent:  # these were for the agent before
+        kept = replace(kept, agent=None, agent_args=None, mode=None, settings=None)
+    before = kept.chosen()
+    known = {name: value for name, value in before.items() if name not in line.typed}
+    joined: dict[str, Any] = {
+        name: _joined(before.get(name, ()), getattr(line, name)) for name in _LISTS if name in line.typed
+    }
+    started = replace(line, **known, **joined)
+    names = {"agent", "agent_args", *known, *line.typed, *line.by_environment} & _REMEMBERED
+    budgets = {record.name for record in records if isinstance(record, LimitSet) and not record.added}
+    new = {name for name in line.by_environment & BUDGETS.keys() if BUDGETS[name] not in budgets}
+    return replace(
+        started,
+        typed=line.typed | new,  # like one that was typed, it belongs to the task from now on
+        mode=None if started.mode == "tui" and "mode" in known and not on_terminal() else started.mode,
+        oversight=_new_oversight(line, records),
+        goes_on_with_agent="agent" in known,
+        started_with=StartedWith(**{name: getattr(started, name) for name in names}),
+    )
+
+
+_REMEMBERED = {each.name for each in fields(StartedWith)} & {each.name for each in fields(CommandLine)}
+_LISTS = ("settings", "breakers")
+
+
+def _joined(before: Sequence[str], typed: Sequence[str]) -> tuple[str, ...]:
+    """Of two with the same name the later one counts, and PHASE= forgets what was set for a phase."""
+    found: dict[str, str] = {}
+    for word in (*before, *typed):
+        name, _, value = word.partition("=")
+        if "." in name or value:
+            found[name] = word
+        else:
+            found = {each: kept for each, kept in found.items() if not each.startswith(f"{name}.")}
+    return tuple(found.values())
+
+
+def _new_oversight(line: CommandLine, records: Sequence[Record]) -> Oversight | None:
+    """How often the human is asked from now on. None: as before."""
+    set_before = _last(records, OversightSet)
+    known = set_before.oversight if set_before else None if "oversight" in line.typed else "tool"
+    by_human = "oversight" in line.typed or set_before is None
+    return line.oversight if by_human and line.oversight != known else None
+
+
+def _last(records: Sequence[Record], kind: type[_Kind]) -> _Kind | None:
+    return next((record for record in reversed(records) if isinstance(record, kind)), None)
 
 
 def run_options(line: CommandLine, task: Task, shown: Path) -> RunOptions:
@@ -87,12 +141,13 @@ def run_options(line: CommandLine, task: Task, shown: Path) -> RunOptions:
         typed=tuple(Budget(BUDGETS[name], amount.value, amount.added) for name, amount in amounts.items()),
         feedback=None if line.human is None else message_text(line.human),
         oversight=line.oversight,
+        started_with=line.started_with,
         auto_approve=line.auto_approve,
         answers_here=line.answers_here,
         trust=line.trust,
         adopt=line.adopt,
         keep_events=line.keep_events,
-        sandbox=line.sandbox or "",
+        sandbox=line.sandbox if line.sandbox and line.sandbox != "off" else "",
         resume=line.resume,
         resume_here=line.resume_here,
         program=program(),

@@ -6,15 +6,15 @@ import contextlib
 import json
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from marathon.agents.table import Team
+from marathon.agents.table import Team, installed_instead
 from marathon.cli.find import enter
-from marathon.cli.options import CommandLine, check_place, phase_settings, run_options, workflow_of
+from marathon.cli.options import CommandLine, as_started, check_place, phase_settings, run_options, workflow_of
 from marathon.cli.overview import in_index
 from marathon.cli.restart import Choice, ask, give_feedback, refuse
 from marathon.cli.settings import notifications, project_settings
@@ -22,6 +22,7 @@ from marathon.cli.workplace import IN_PROJECT, farewell, last_set, warn_of_other
 from marathon.core.courses.base import Course
 from marathon.core.courses.measured import MeasuredLoop
 from marathon.core.courses.phases import Phases
+from marathon.core.courses.workflow import Phase
 from marathon.core.events import Event, HumanNeeded, RunnerEnded, Sink
 from marathon.core.gates import WAITS_FOR_HUMAN
 from marathon.core.life import fold
@@ -47,7 +48,7 @@ from marathon.show.report import as_json, as_markdown
 from marathon.show.screen import DETACH, KEPT, STEERED, Screen
 from marathon.show.status import Status
 from marathon.store.definitions import load_workflows, workflows_mark
-from marathon.store.file_store import FileStore
+from marathon.store.file_store import FileStore, recorded_here
 from marathon.store.journal import read_journal
 from marathon.store.lock import Held, holder_of
 from marathon.store.places import background_folder, codes_folder, index_folder, states_folder, trusted_folder
@@ -87,9 +88,10 @@ def _ask_to_adopt(line: CommandLine, shown: Path, unknown: NotAdopted) -> int:
 
 
 def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
+    task = Task.open(shown)
+    line = as_started(line, recorded_here(task))
     if line.detach:
         line = without_terminal(line)
-    task = Task.open(shown)
     options = run_options(line, task, shown)
     team = Team(line.agent, line.agent_args, line.mode, phase_settings(line.settings))
     team.first  # noqa: B018 - an unknown agent is refused before anything else
@@ -101,8 +103,9 @@ def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
         )
     if not line.here:
         check_place(task, project)
-    if line.sandbox and (why := problem()):
-        raise AgentUnavailable(f"--sandbox: {why}")
+    if options.sandbox and (why := problem()):
+        started = "" if "sandbox" in line.typed else " This task was started with it. To go on without: --sandbox=off"
+        raise AgentUnavailable(f"--sandbox: {why}{started}")
     if not records and isinstance(course, Phases):
         check_workflow(course)
     # Said before an agent is looked for. The lease decides, and ends what a dead runner has left.
@@ -110,7 +113,8 @@ def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
         raise Held(shown, holder)
     if on_terminal() and not line.as_json and team.names[0] not in _START_AT_ONCE:
         print(f"Starting {team.names[0]}…", flush=True)
-    team.check(course.pinned(fold(records, course)).phases_of(course.workflow) if isinstance(course, Phases) else ())
+    phases = course.pinned(fold(records, course)).phases_of(course.workflow) if isinstance(course, Phases) else ()
+    check_agents(team, line, phases)
     if options.feedback is not None and not line.yes and not holder_of(task.lock_path):
         question = left_behind(fold(records, course), course)
         match _restart(question, options.feedback, shown, may_ask=interactive() and not line.as_json):
@@ -136,6 +140,16 @@ def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
     if place.branch and code == COMPLETED and not line.as_json:
         click.echo("\n".join(map(clean, farewell(place, project))))
     return code
+
+
+def check_agents(team: Team, line: CommandLine, phases: Iterable[Phase] = ()) -> None:
+    """Refuse an agent that cannot work here, naming others that can."""
+    try:
+        team.check(phases)
+    except AgentUnavailable as error:
+        name = team.names[0]
+        started = f"This task was started with {name}." if line.goes_on_with_agent else ""
+        raise AgentUnavailable(" ".join(filter(None, (str(error), started, installed_instead(name))))) from error
 
 
 def without_terminal(line: CommandLine) -> CommandLine:

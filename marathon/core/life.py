@@ -52,6 +52,7 @@ from marathon.core.records import (
     SessionEnded,
     SessionStarted,
     Settled,
+    StartedWith,
     SteerTaken,
     Undone,
     WaitEnded,
@@ -124,6 +125,7 @@ class Life(NamedTuple):
     limits: Amounts = ()  # typed for this task
     added: Amounts = ()  # the same, until the next go-ahead
     oversight: Oversight = "tool"
+    started_with: StartedWith | None = None  # with which a start goes on that says nothing else
     worktree: WorktreeSet | None = None  # where the agent works, if not in the project itself
     looked: bool = False  # the human has looked at the session that ended
     rating: Rating | None = None  # of the instructions, by the session that ended last
@@ -205,6 +207,8 @@ def _apply(now: Life, record: Record) -> Life:
             return _run_started(now, record)
         case OversightSet():
             return now._replace(oversight=record.oversight)
+        case StartedWith():
+            return now._replace(started_with=record)
         case WorktreeSet():
             return now._replace(worktree=record if record.branch else None)
         case DefinitionFound():
@@ -424,6 +428,7 @@ def _run_started(now: Life, record: RunStarted) -> Life:
         usage=now.usage,
         limits=now.limits,
         oversight=now.oversight,
+        started_with=now.started_with,
         worktree=now.worktree,
         definition=now.definition,
         pinned=now.pinned,

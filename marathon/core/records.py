@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any, Literal, get_args
 
@@ -335,6 +335,41 @@ class OversightSet(_Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class StartedWith(_Record):
+    """What the human chose for this task, under the names of the options. None: nothing was chosen.
+
+    Budgets, oversight, the worktree and the workflow have records of their own.
+    """
+
+    type: Literal["started_with"] = "started_with"
+    agent: str | None = None
+    agent_args: tuple[str, ...] | None = None
+    mode: Literal["tui", "stream"] | None = None
+    settings: tuple[str, ...] | None = None
+    sandbox: Literal["on", "offline", "off"] | None = None
+    breakers: tuple[str, ...] | None = None
+    reflect_every: int | None = None
+    session_timeout: float | None = None
+    retries: int | None = None
+    retry_wait: float | None = None
+    keep_events: int | None = None
+
+    def chosen(self) -> dict[str, Any]:
+        """What was chosen, by the names of the options."""
+        ours = {each.name for each in fields(_Record)} | {"type"}
+        return {name: value for name, value in vars(self).items() if name not in ours and value is not None}
+
+    def as_typed(self) -> list[str]:
+        """The same as words of a command line."""
+        words: list[str] = []
+        for name, value in self.chosen().items():
+            flag = {"settings": "--set", "breakers": "--breaker"}.get(name, f"--{name.replace('_', '-')}")
+            values = value if isinstance(value, tuple) else (f"{value:g}" if isinstance(value, float) else value,)
+            words += [f"{flag}={each}" for each in values if name != "agent_args"]
+        return [*words, *(("--", *self.agent_args) if self.agent_args else ())]
+
+
+@dataclass(frozen=True, kw_only=True)
 class WorktreeSet(_Record):
     """The agent works in a git worktree on this branch from now on. Empty: in the project itself."""
 
@@ -495,6 +530,7 @@ Record = (
     | RestartBegun
     | RunStarted
     | OversightSet
+    | StartedWith
     | WorktreeSet
     | DefinitionFound
     | CriteriaFound

@@ -20,7 +20,7 @@ from marathon.core.courses.where import Where
 from marathon.core.courses.workflow import Phase
 from marathon.core.events import Event, Notice, Sink
 from marathon.core.life import Life
-from marathon.core.records import Oversight, Record
+from marathon.core.records import Oversight, Record, StartedWith
 from marathon.core.steps import Now
 from marathon.git.writes import WriteGuard
 from marathon.process.clock import moment
@@ -57,6 +57,7 @@ class RunOptions:
     typed: tuple[Budget, ...] = ()
     feedback: str | None = None
     oversight: Oversight | None = None
+    started_with: StartedWith | None = None  # what the task is to remember
     auto_approve: bool = False
     answers_here: bool = False  # gates are answered at this terminal only
     trust: bool = False

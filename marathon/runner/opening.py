@@ -90,8 +90,11 @@ def bring_up_to_date(marathon: Marathon) -> None:
     if marathon.life.restart is not None:
         _complete_restart(marathon, marathon.life.restart)
     chosen = marathon.options.oversight
-    if chosen is not None and chosen != marathon.life.oversight:
+    if chosen is not None:
         marathon.record(OversightSet(oversight=chosen))
+    started_with, known = marathon.options.started_with, marathon.life.started_with
+    if started_with is not None and (known is None or started_with.chosen() != known.chosen()):
+        marathon.record(started_with)
 
 
 def _begin(marathon: Marathon) -> None:

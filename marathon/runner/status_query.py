@@ -137,6 +137,7 @@ def status_of(known: Known, resume: str, *, runner: str = "", session_too: bool 
         resume=with_option(resume, '-h "what else to do"') if condition in ("completed", "cancelled") else resume,
         worktree=life.worktree.folder if life.worktree else "",
         branch=life.worktree.branch if life.worktree else "",
+        started_with=shlex.join(life.started_with.as_typed()) if life.started_with else "",
     )
 
 

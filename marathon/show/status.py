@@ -45,6 +45,7 @@ class Status:
     resume: str = ""
     worktree: str = ""  # where the agent works, if not in the project itself
     branch: str = ""
+    started_with: str = ""  # the options that a start goes on with, as they are typed
     background: bool = False  # the runner has no terminal
     rebooted: bool = False  # the runner ended with the machine
 
@@ -79,6 +80,7 @@ def status_lines(status: Status, columns: int = 0) -> list[str]:
         ("Note", one_line(status.note, 300)),
         ("Runner", status.runner),
         ("Worktree", f"{status.worktree} (branch {status.branch})" if status.branch else ""),
+        ("Options", status.started_with),
         ("Steering", f"{counted(status.steering, 'message')} for the next session" if status.steering else ""),
     ]
     lines = [part for label, value in rows if value for part in row(f"{label + ':':11}{value}", 11)]

@@ -23,6 +23,15 @@ from marathon.store.task import OWN, Task
 _STAMP = "%Y%m%d-%H%M%S"
 
 
+def recorded_here(task: Task) -> list[Record]:
+    """What runners of this machine recorded of a task. A journal that came with a project tells nothing here."""
+    anchor, found = Anchor(anchors_folder(), task.folder), journal_bytes(task.journal_path)
+    copy = anchor.read()
+    if copy is None and anchor.elsewhere(found):
+        copy = found
+    return records_in(anchor.journal_path, copy or b"")[0]
+
+
 class TwoLocks:
     """The lock in the task, which the agent inherits, and the one at the anchor, which no agent can let go."""
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import click
+from click.core import ParameterSource
 
 from marathon.cli.arguments import DURATION, MONEY, TIME, TOKENS, Amount
 from marathon.cli.options import CommandLine
@@ -214,9 +215,10 @@ def run(target: str, as_json: bool, trust: bool, **options: Any) -> None:
     from marathon.cli.loop_run import run_loop
 
     bounds = {name: options.pop(name) for name in ("max_iterations", "target_metric", "plateau")}
-    typed = frozenset(name for name in ("max_time", "max_cost", "max_tokens") if options[name] and options[name].value)
+    ctx = click.get_current_context()
+    typed = frozenset(name for name in options if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE)
     line = CommandLine(task=None, as_json=as_json, trust=trust, typed=typed, max_iterations=Amount(0), **options)
-    click.get_current_context().exit(run_loop(target, line, **bounds))
+    ctx.exit(run_loop(target, line, **bounds))
 
 
 @_verb("iterate", LANE, *SAID)

@@ -79,7 +79,8 @@ def run() -> None:
         else:  # loop run LANE
             words = ["loop", "run", "--detach", *words[words.index("run") + 1 :]]
         end = words.index("--") if "--" in words else len(words)
-        words[end:end] = ["--mode", "stream"]  # it may have been left at a gate, and had the terminal before
+        if "--mode" in words[:end]:  # as of a loop: it may have had the terminal before it was left at a gate
+            words[end:end] = ["--mode", "stream"]
         command = [sys.executable, "-P", "-m", "marathon", *words]
         failed += subprocess.run(command, cwd=before.cwd, check=False).returncode != 0
     if failed:

@@ -15,8 +15,10 @@ from pathlib import Path
 import click
 
 from marathon._bundled import bundled
+from marathon.agents.table import DEFAULT, installed_instead
 from marathon.cli.arguments import DIRECTORY, message_text
 from marathon.cli.find import TASKS, project_root
+from marathon.cli.settings import load_settings
 from marathon.core.courses.phases import Phases
 from marathon.core.criteria import said_in_full
 from marathon.core.names import slug
@@ -103,6 +105,14 @@ def new(
     click.echo(f"Made {folder}/{INSTRUCTIONS}{where}:")
     _show_advice(advise(files[INSTRUCTIONS].decode()))
     click.echo(f"Read it over, then run it:\n  {program()} --task {shlex.quote(str(folder))}")
+    if others := installed_instead(agent := _usual_agent(project)):
+        click.echo(f"{agent} was not found. {others}")
+
+
+def _usual_agent(project: Path) -> str:
+    """The agent of a new task, if its start does not name one."""
+    chosen = os.environ.get("PI_MARATHON_AGENT") or load_settings(str(project)).get("agent") or DEFAULT
+    return str(chosen).split(",")[0].strip()
 
 
 def _show_advice(advice: Advice) -> None:

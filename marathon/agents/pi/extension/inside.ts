@@ -505,7 +505,7 @@ class Inside {
     const options = [...before, ...typed.filter((word) => word !== STOP_WITH_PI)];
     const args = [...forAgent, ...typedForAgent];
     const shown = task.startsWith(`${ctx.cwd}${path.sep}`) ? path.relative(ctx.cwd, task) : task;
-    const all = ["--task", shown, "--mode", "stream", ...options, ...(args.length ? ["--", ...args] : [])];
+    const all = ["--task", shown, ...options, ...(args.length ? ["--", ...args] : [])];
     if (!inTerminal(ctx)) throw new Error(`this pi has no terminal to show it in. ${inShell(all.slice(0, 2))}`);
     const followed = new Followed(task, all, ctx.cwd);
     await followed.refresh().catch(() => {}); // what is wrong with the task is said by the start
