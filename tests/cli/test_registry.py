@@ -44,7 +44,7 @@ def test_a_reboot_is_told_apart_from_a_stop(world: World, monkeypatch: pytest.Mo
         after_a_reboot(side, name, monkeypatch)
     assert {name for name, row in side.listed().items() if row["rebooted"]} == {"killed", "terminated"}
     shown = side.type("list", "--all")
-    assert "killed: stopped by a reboot; go on with: pi-marathon --task docs/tasks/killed --agent command" in shown
+    assert "killed: stopped by a reboot; go on with: pi-marathon --task docs/tasks/killed\n" in shown
     assert "interrupted (stopped by a reboot)" in side.type("status", "killed")
     assert "stopped by a reboot" not in side.type("status", "stopped")
     side.release("killed")

@@ -30,7 +30,7 @@ def test_a_limit_that_was_typed_stays_the_tasks_own(world: World) -> None:
 def test_more_is_added_to_what_was_used(world: World) -> None:
     world.script(MORE)
     stopped = world.run("--max-iterations", "2")
-    assert "pi-marathon --max-iterations +10 --task task --agent command --" in stopped.stdout
+    assert "pi-marathon --max-iterations +10 --task task\n" in stopped.stdout
     assert world.run("--max-iterations", "+3").returncode == 4
     assert world.sessions() == 5
     assert world.run().returncode == 4

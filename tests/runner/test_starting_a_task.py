@@ -47,7 +47,7 @@ def test_a_completed_task_says_how_to_restart_and_starts_nothing(world: World) -
     ran = world.run()
     assert ran.returncode == 0
     assert "completed" in ran.stdout
-    assert 'pi-marathon -h "what else to do" --task task --agent command -- ' in ran.stdout
+    assert 'pi-marathon -h "what else to do" --task task\n' in ran.stdout
     assert world.sessions() == 0
     assert listing(world.task / "STATE.json") == before
 
