@@ -195,6 +195,7 @@ class Gate(_Record):
     onward: Literal["next", "again"] = "again"
     more: str = ""  # at a limit, the option that allows more
     digest: str = ""  # of the criteria that are to be agreed to, or that are not met
+    agreement: str = ""  # the same for all tasks of a project that ask for exactly the same yes
     back_to: str = ""  # the earlier phase that the agent proposed
     about: list[str] = field(default_factory=list)  # the criteria that are not met, or the files that are missing
     answers: Literal["token", "code", "here"] = "token"  # what an answer needs; here: the runner's own terminal

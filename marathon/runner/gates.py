@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from marathon.core import events
 from marathon.core.budgets import BUDGETS, Limits
 from marathon.core.comments import unanswered
+from marathon.core.criteria import digest
 from marathon.core.events import HumanNeeded
 from marathon.core.gates import POLICIES, WAITS_FOR_HUMAN, Offer, auto_answer, offers, refusal
 from marathon.core.names import called
@@ -105,8 +106,19 @@ def _open(marathon: Marathon, gate: Gate) -> None:
     usual, shown = Limits(), marathon.options.limits
     limits = {each.field: getattr(shown, each.field) for each in BUDGETS}
     gate = replace(gate, limits={name: limit for name, limit in limits.items() if limit != getattr(usual, name)})
+    gate = replace(gate, agreement=_agreement(marathon, gate))
     marathon.record(replace(gate, token=token, answers="here" if marathon.options.answers_here else "code"))
     marathon.emit(events.GateOpened(gate.reason, gate.phase, gate.message))
+
+
+def _agreement(marathon: Marathon, gate: Gate) -> str:
+    """What there is to agree to, whichever task asks for it. Empty for what concerns this task alone."""
+    criteria, home = marathon.life.criteria, str(marathon.options.home or marathon.project)
+    if gate.reason == "definition":
+        return digest((), f"{home}\n{gate.digest}")
+    if gate.reason != "checks" or criteria is None or criteria.problem or criteria.lost:
+        return ""
+    return digest(criteria.criteria, home)
 
 
 def _act_on(marathon: Marathon, gate: Gate, answer: Answer) -> int | None:
@@ -186,6 +198,8 @@ def _problem(marathon: Marathon, gate: Gate, message: Message, answer: Answer | 
         said = f" It said: {one_line(message.text, 300)}" if message.text else ""
         marathon.tell((AT_THIS_TERMINAL if gate.answers == "here" else WITHOUT_CODE) + said, "warning")
         return "an answer without the gate's code was dropped"
+    if message.agreement not in ("", gate.agreement):
+        return "a yes to another agreement was dropped"
     refused = refusal(_offers(marathon, gate), answer, str(marathon.shown))
     if refused:
         marathon.tell(refused, "warning")

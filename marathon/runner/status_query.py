@@ -206,6 +206,7 @@ def gate_facts(
     return {
         "reason": gate.reason,
         "token": gate.token,
+        "agreement": gate.agreement,
         "phase": gate.phase,
         "message": gate.message,
         "writes": gate.writes,

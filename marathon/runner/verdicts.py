@@ -33,19 +33,20 @@ def check_offered(known: Known, answer: Answer) -> None:
         raise WrongUsage(refused)
 
 
-def send(known: Known, gate: Gate, answer: Answer) -> str:
+def send(known: Known, gate: Gate, answer: Answer, agreement: str = "") -> str:
     """Store the answer for exactly this gate, if the gate offers it, and return the id of the message,
     which the journal names with the answer.
 
-    The caller has made sure that a human gave it. Of several who answer at once, one does.
+    The caller has made sure that a human gave it. Of several who answer at once, one does. A yes that several tasks
+    share names the agreement, so that it never counts as a review.
     """
     check_offered(known, answer)
     code = GateCodes(codes_folder()).code(gate.token)
     with known.task.inbox.alone():
         open_gate(known.shown, known.project, gate.token)
         said = {"choice": answer.choice, "text": answer.text, "phase": answer.phase, "by": answer.by}
-        to_undo = {"files": answer.files, "head": answer.head}
-        return known.task.inbox.put("verdict", to=gate.token, code=code, **said, **to_undo)
+        said |= {"agreement": agreement, "files": answer.files, "head": answer.head}
+        return known.task.inbox.put("verdict", to=gate.token, code=code, **said)
 
 
 def taken(known: Known, gate: Gate) -> Answer | Cancelled | None:

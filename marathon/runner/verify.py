@@ -34,7 +34,7 @@ def recheck(marathon: Marathon) -> None:
         marathon.record(FilesMissing(names=list(missing)))
     if marathon.rechecked == (files, life.criteria):
         return
-    found = found_criteria(marathon.task, marathon.project, life.agreed, marathon.trusted)
+    found = found_criteria(marathon.task, marathon.project, life.agreed, marathon.trusted, marathon.options.home)
     known = life.criteria
     if known is None and not (found.criteria or found.problem):
         return
@@ -86,15 +86,20 @@ def verify(marathon: Marathon, step: Verify) -> None:
     marathon.record(Checked(digest=step.criteria.digest, results=results))
 
 
-def found_criteria(task: Task, project: Path, before: Sequence[Criterion], trusted: Trusted) -> CriteriaFound:
-    """What the task's files say now. They may ask for more. To ask for less takes the human's yes."""
+def found_criteria(
+    task: Task, project: Path, before: Sequence[Criterion], trusted: Trusted, home: Path | None = None
+) -> CriteriaFound:
+    """What the task's files say now. They may ask for more. To ask for less takes the human's yes.
+
+    An agreement is about the human's project (`home`), and counts in the worktree of the task as well.
+    """
     try:
         criteria = read_criteria(*task.criteria_texts())
         if each := _leads_out(project, criteria):
             raise CriteriaInvalid(f"{each.name}: its folder {each.cwd} leads out of the project")
     except CriteriaInvalid as invalid:
         return CriteriaFound(agreed=False, problem=str(invalid))
-    code = digest(criteria, f"{project}\n{task.folder}")
+    code = digest(criteria, f"{home or project}\n{task.folder}")
     lost = [each.name for each in before if each not in criteria]
     may_run = trusted.has(code) or not any(each.command for each in criteria)
     return CriteriaFound(digest=code, criteria=list(criteria), agreed=may_run and not lost, lost=lost)

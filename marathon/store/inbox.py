@@ -36,6 +36,7 @@ class Message:
     choice: str = ""
     code: str = ""  # of the gate (verdict)
     by: str = ""  # where it was given (verdict)
+    agreement: str = ""  # that several tasks ask for: the only thing it says yes to (verdict)
     phase: str | None = None
     files: list[str] = field(default_factory=list)  # to undo (verdict)
     head: StrictBool = False  # and whether the branch moves back too

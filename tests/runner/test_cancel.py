@@ -75,7 +75,7 @@ def test_the_command_needs_a_yes(world: World, typed: Callable[..., Pty]) -> Non
     agreed = typed("cancel", "task")
     agreed.expect(b"[y/N]")
     agreed.send(b"y\r")
-    agreed.expect(b'To start again: pi-marathon -h "what to do" --task task\r\n')
+    agreed.expect(b'To start again: pi-marathon -h "what to do" --task task')
     assert agreed.wait() == 0
     status = world.cli("status", "task").stdout
     assert "State:     cancelled" in status

@@ -88,7 +88,7 @@ def test_quitting_prints_the_command_that_resumes(world: World, on_terminal: Cal
     terminal = on_terminal("--max-iterations", "7")
     terminal.expect(b"[q]      Quit marathon")
     terminal.send(b"q")
-    shown = terminal.expect(b"To continue: pi-marathon --task task\r\n").decode()
+    shown = terminal.expect(b"To continue: pi-marathon --task task").decode()
     assert "To continue: pi-marathon --task task" in shown
     assert terminal.wait() == 3
 

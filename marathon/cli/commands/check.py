@@ -45,13 +45,13 @@ def check(ctx: click.Context, shown: Path, trust: bool, as_json: bool) -> None:
 
     Exit 0: every criterion is met; 1: not; 3: no one agreed to the commands yet. Changes nothing in the task.
     """
-    task, project = Task.look(shown), Path.cwd()
+    task, project = Task.look(shown), (home := Path.cwd())
     refuse_inside_a_session(task, "check")
     agreed = Trusted(trusted_folder())
     life = read_task(shown, project).life
     if life.worktree and os.path.isdir(life.worktree.folder):
         project = Path(life.worktree.folder)
-    found = found_criteria(task, project, life.agreed, agreed)
+    found = found_criteria(task, project, life.agreed, agreed, home)
     if found.problem:
         raise TaskInvalid(f"The success criteria of {shown} cannot be read: {found.problem}. Fix the file.")
     if not found.criteria:

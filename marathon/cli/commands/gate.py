@@ -8,19 +8,22 @@ import shlex
 import signal
 import socket
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from marathon.cli.arguments import DIRECTORY, TASK, message_text, optional_task, task_and_text
-from marathon.cli.find import say_which
+from marathon.cli.find import enter, enter_omitted, say_which
+from marathon.cli.human import agents_at_work
 from marathon.core.gates import POLICIES
 from marathon.core.records import Answer, Choice, Gate
-from marathon.core.text import clean, one_line
+from marathon.core.text import clean, one_line, counted
 from marathon.errors import MarathonError, WrongUsage
 from marathon.process.terminal import interactive
-from marathon.process.tree import ancestors, look, values_in_environ, variable
+from marathon.process.tree import ancestors, look, variable
 from marathon.process.tree import send as send_signal
 from marathon.runner import meanwhile
 from marathon.runner.cancel import cancel_at_rest
@@ -31,7 +34,7 @@ from marathon.runner.verdicts import check_offered, open_gate, send
 from marathon.store.file_store import FileStore
 from marathon.store.gate_code import GateCodes
 from marathon.store.lock import Holder, holder_of
-from marathon.store.places import background_folder, codes_folder, states_folder
+from marathon.store.places import background_folder, codes_folder
 from marathon.store.task import Task
 from marathon.store.task_index import forget_task
 from marathon.surfaces.gate_text import EMPTY_ANSWER, with_option
@@ -43,12 +46,17 @@ GATE = click.option("--gate", "token", metavar="TOKEN", help="Answer only if thi
 
 
 @click.command("approve")
-@optional_task("gate")
+@click.argument("typed", metavar="[TASK]...", nargs=-1, type=TASK)
 @click.option("-m", "--message", help="A note for the agent; added to human.md.")
 @GATE
 @CODE
-def approve(shown: Path, message: str | None, token: str | None, code: str | None) -> None:
-    """Answer the open gate of TASK: continue."""
+def approve(typed: Sequence[Path], message: str | None, token: str | None, code: str | None) -> None:
+    """Answer the open gate of TASK: continue. Several tasks take one yes where they ask for the same agreement."""
+    if len(typed) > 1:
+        if message is not None or token is not None:
+            raise WrongUsage("A note and --gate are for one task. Leave them out, or name one task.")
+        return _agree_for_all(typed, code)
+    shown = enter(typed[0]) if typed else enter_omitted("gate")
     known, gate = _open_gate(shown, "approve", token)
     _check_code(shown, "approve", gate, code)
     said = f"Approved: {gate.phase}." if gate.onward == "next" else f"Noted: {gate.phase} may continue."
@@ -56,6 +64,28 @@ def approve(shown: Path, message: str | None, token: str | None, code: str | Non
         POLICIES[gate.reason].agreement, said
     )
     _send(known, gate, said, "continue", text="" if message is None else message_text(message))
+
+
+def _agree_for_all(typed: Sequence[Path], code: str | None) -> None:
+    """One yes for tasks that ask for exactly the same. A review is answered for one task at a time."""
+    start, found = Path.cwd(), dict[Path, tuple[Known, Gate]]()
+    for each in typed:
+        known, gate = _open_gate(enter(each), "approve", None)
+        found[known.task.folder] = replace(known, shown=known.task.folder), gate
+        os.chdir(start)
+    agreements = {gate.agreement for _, gate in found.values()}
+    if len(agreements) > 1 or "" in agreements:
+        raise WrongUsage(
+            "These tasks do not ask for the same agreement; nothing was changed. "
+            "Answer each by itself: pi-marathon approve TASK"
+        )
+    (agreement,) = agreements
+    for known, gate in found.values():
+        code = _check_code(known.shown, "approve", gate, code, key=agreement)
+    for known, gate in found.values():
+        send(known, gate, Answer(choice="continue"), agreement)
+    GateCodes(codes_folder()).forget(agreement)
+    click.echo(f"Agreed for {counted(len(found), 'task')}. What runs goes on; for the others: pi-marathon list")
 
 
 @click.command("redo")
@@ -263,27 +293,25 @@ def _open_gate(shown: Path, command: str, token: str | None) -> tuple[Known, Gat
     return open_gate(shown, Path.cwd(), token)
 
 
-def _check_code(shown: Path, command: str, gate: Gate, code: str | None) -> None:
-    """A person at a terminal needs no code while no agent works. A program, and an agent with a terminal, does."""
+def _check_code(shown: Path, command: str, gate: Gate, code: str | None, key: str = "") -> str | None:
+    """A person at a terminal needs no code while no agent works. A program, and an agent with a terminal, does.
+
+    The code is the gate's, or with `key` that of an agreement of several tasks.
+    """
     if gate.answers == "here":
         raise WrongUsage(f"The gate of {shown} takes answers only at its own terminal (--answers-here).")
     if gate.answers == "token":  # opened by a version without codes
-        return
+        return code
     if code is None and interactive():
-        if not _agents_at_work():
-            return
+        if not agents_at_work():
+            return code
         code = click.prompt("An agent is at work on this machine, so this needs the gate's code")
     where = f"The printed gate shows it, and 'pi-marathon status {shlex.quote(str(shown))}' on a terminal."
     if code is None:
         raise WrongUsage(f"Without a terminal, '{command}' needs the gate's code: --code CODE. {where}")
-    if not GateCodes(codes_folder()).fits(gate.token, code):
+    if not GateCodes(codes_folder()).fits(key or gate.token, code):
         raise WrongUsage(f"That is not the code of this gate; nothing was changed. {where}")
-
-
-def _agents_at_work() -> bool:
-    """Whether a process of any session of this user lives, also of one whose runner was killed."""
-    runners = {path.stem for path in states_folder().glob("*.json")}
-    return bool(runners & values_in_environ("MARATHON_RUNNER_ID"))
+    return code
 
 
 def _send(known: Known, gate: Gate, said: str, choice: Choice, **more: Any) -> None:

@@ -13,8 +13,8 @@ import subprocess
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +22,29 @@ import click
 
 from marathon.cli.arguments import TASK
 from marathon.cli.find import enter
+from marathon.cli.human import typed_by_a_human
 from marathon.cli.main import cli
 from marathon.cli.overview import status_at
+from marathon.core.criteria import digest, in_full
 from marathon.core.names import short_name
-from marathon.core.text import clean, duration, one_line
+from marathon.core.records import Answer, CriteriaFound, Gate
+from marathon.core.text import clean, duration, one_line, utc
 from marathon.process.signals import ENDING, Signals
+from marathon.runner.marathon import utc_now
+from marathon.runner.status_query import read_task
+from marathon.runner.verdicts import open_gate, send
+from marathon.runner.verify import found_criteria, remember
 from marathon.show.listing import Row, aligned, money
 from marathon.show.program import program
+from marathon.show.status import Status
 from marathon.store.anchor import Anchor
+from marathon.store.file_store import recorded_here
 from marathon.store.files import PRIVATE_FILE, opened
+from marathon.store.gate_code import GateCodes
 from marathon.store.lock import holder_of
-from marathon.store.places import anchors_folder
+from marathon.store.places import anchors_folder, codes_folder, trusted_folder
 from marathon.store.task import Task
+from marathon.store.trusted import Trusted
 
 # The options of --task that are for every runner of the pool.
 _FOR_EACH = (
@@ -98,7 +109,7 @@ def _as_typed(option: click.Option, value: Any) -> list[str]:
 @click.option("--parallel", type=click.IntRange(min=1), default=1, show_default=True, help="How many at a time.")
 @click.option("--worktree", is_flag=True, help="Each task in a git worktree on its own branch, marathon/TASK.")
 @click.pass_context
-def run(ctx: click.Context, /, tasks: Sequence[Path], parallel: int, worktree: bool, **_: Any) -> None:
+def run(ctx: click.Context, /, tasks: Sequence[Path], parallel: int, worktree: bool, **options: Any) -> None:
     """Run several tasks without a terminal, --parallel of them at a time.
 
     A task that stops at a gate gives its place to the next one. When you answer the gate from another shell, it comes
@@ -107,6 +118,8 @@ def run(ctx: click.Context, /, tasks: Sequence[Path], parallel: int, worktree: b
     entries = _entries(tasks)
     if parallel > 1 and not worktree:
         _warn_of_sharing(entries)
+    if not options["trust"] and typed_by_a_human():
+        _agree_once(entries)
     words = [*ctx.meta["for each"], *(["--worktree"] if worktree else []), *ctx.meta["agent"]]
     with Signals(ENDING) as signals:
         ended_by = Pool(entries, parallel, words, signals).run()
@@ -131,6 +144,28 @@ def _entries(tasks: Sequence[Path]) -> list[Entry]:
     return list(found.values())
 
 
+def _agree_once(entries: Sequence[Entry]) -> None:
+    """Ask for the commands of all tasks before anything starts, the same ones once. A no leaves it to the gates."""
+    trusted, asked = Trusted(trusted_folder()), dict[str, list[tuple[Entry, CriteriaFound]]]()
+    for entry in entries:
+        life = read_task(entry.task.folder, entry.project).life
+        found = found_criteria(entry.task, entry.project, life.agreed, trusted)
+        if not (found.agreed or found.problem or found.lost or life.finished or life.cancelled):
+            asked.setdefault(digest(found.criteria, str(entry.project)), []).append((entry, found))
+    for same in asked.values():
+        commands = [clean(f"  {in_full(each)}") for each in same[0][1].criteria if each.command]
+        click.echo(f"These commands will check whether {_and(entry.name for entry, _ in same)} is done:")
+        click.echo("\n".join(commands))
+        if click.confirm("Run exactly these?"):
+            for entry, found in same:
+                remember(trusted, found, entry.project)
+
+
+def _and(names: Iterable[str]) -> str:
+    *first, last = (one_line(name, 60) for name in names)
+    return f"each of {', '.join(first)} and {last}" if first else last
+
+
 def _warn_of_sharing(entries: Sequence[Entry]) -> None:
     shared = Counter(entry.project for entry in entries if not entry.row().status.branch)
     for project in (each for each, count in shared.items() if count > 1):
@@ -146,6 +181,7 @@ class Pool:
     places: int
     words: Sequence[str]  # for every runner
     signals: Signals
+    since: str = field(default_factory=lambda: utc(utc_now()))
 
     def run(self) -> int:
         """Returns 0 when nothing is left to do, or the number of the signal that ended it."""
@@ -194,7 +230,8 @@ class Pool:
         """Whether the gate at which a task has stopped is answered. Tells of a runner that has ended."""
         if entry.runner and entry.runner.poll() is not None:
             entry.code, entry.runner, entry.messages = entry.runner.returncode, None, []
-            _tell(entry, _ending(entry))
+            if not self._takes_the_same_yes(entry):
+                _tell(entry, _ending(entry, [each.row() for each in self.entries]))
         elif entry.code and (messages := [each.id for each in entry.task.inbox.messages()]) != entry.messages:
             entry.messages = messages
             if entry.row().status.condition == "ready":
@@ -203,16 +240,43 @@ class Pool:
                 return True
         return False
 
+    def _takes_the_same_yes(self, entry: Entry) -> bool:
+        """Whether the human agreed to the same for another task of this pool, so that this one need not ask."""
+        status = entry.row().status
+        agreement = _agreement(status)
+        if not agreement or not any(_agreed(each.task, agreement, self.since) for each in self.entries):
+            return False
+        known, gate = open_gate(entry.task.folder, entry.project, str((status.gate or {})["token"]))
+        send(known, gate, Answer(choice="continue"), agreement)
+        return True
+
+
+def _agreed(task: Task, agreement: str, since: str) -> bool:
+    """Whether a human said yes to this at a gate of this task, as its runner recorded it."""
+    gate: Gate | None = None
+    for record in recorded_here(task):
+        gate = record if isinstance(record, Gate) else gate
+        yes = isinstance(record, Answer) and record.choice == "continue" and record.by != "auto" and record.at >= since
+        if yes and gate and gate.agreement == agreement:
+            return True
+    return False
+
+
+def _agreement(status: Status) -> str:
+    """What a task waits for that others may ask for as well."""
+    return str((status.gate or {}).get("agreement", ""))
+
 
 def _tell(entry: Entry, text: str) -> None:
     click.echo(clean(f"{time.strftime('%H:%M:%S')}  {one_line(entry.name, 60)}: {text}"))
     sys.stdout.flush()
 
 
-def _ending(entry: Entry) -> str:
+def _ending(entry: Entry, rows: Sequence[Row]) -> str:
     row = entry.row()
     if row.waits_for_you:
-        return f"{one_line(row.state, 200).rstrip('.')}. See and answer: {_see(row)}"
+        together = _for_all([each for each in rows if _agreement(each.status) == _agreement(row.status)])
+        return f"{one_line(row.state, 200).rstrip('.')}. See and answer: {_see(row)}{together and f'. {together}'}"
     completed = row.status.condition == "completed"
     return "completed" if completed else f"ended with exit code {entry.code} ({row.state}). Its output: {entry.log}"
 
@@ -220,6 +284,16 @@ def _ending(entry: Entry) -> str:
 def _see(row: Row) -> str:
     """The command that shows what to read and the commands that answer."""
     return f"{program()} status {shlex.quote(short_name(row.name))}"
+
+
+def _for_all(rows: Sequence[Row]) -> str:
+    """One answer for tasks that wait for the same agreement."""
+    agreement = _agreement(rows[0].status)
+    if len(rows) < 2 or not agreement:
+        return ""
+    code = GateCodes(codes_folder()).code(agreement)
+    names = shlex.join(short_name(row.name) for row in rows)
+    return f"To agree for all {len(rows)} at once: {program()} approve {names} --code {code}"
 
 
 def _table(rows: Sequence[Row]) -> list[str]:
@@ -230,5 +304,8 @@ def _table(rows: Sequence[Row]) -> list[str]:
         merge = f"git merge {status.branch}" if status.branch else ""
         next_command = {"gate": _see(row), "completed": merge}.get(status.condition, status.resume)
         types += [f"  {next_command}"] if next_command else []
+    for agreement in dict.fromkeys(filter(None, (_agreement(row.status) for row in rows))):
+        together = _for_all([row for row in rows if _agreement(row.status) == agreement])
+        types += [f"  {together}"] if together else []
     lines = aligned(("Task", "State", "Cost", "Time"), cells)
     return [clean(line) for line in (*lines, *(["What to type:"] if types else []), *types)]
