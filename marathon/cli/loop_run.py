@@ -171,12 +171,8 @@ def _ready(lanes: Lanes, lane: Lane, known: Known | None, bounds: dict[str, floa
 
 def _agree(state: LaneState, lanes: Lanes, line: CommandLine) -> None:
     """The commands of a loop run only after a human has agreed to exactly these."""
-    holdout = lanes.holdout(state)
-    commands = {"verify": state.verify_command, "guard": state.guard_command, "holdout": holdout}
-    parts = (str(lanes.project.resolve()), *(text or "" for text in commands.values()))
-    digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
-    trusted = Trusted(trusted_folder())
-    if trusted.has(digest):
+    digest, commands = _agreement(state, lanes)
+    if Trusted(trusted_folder()).has(digest):
         return
     listed = "\n".join(f"  {name}: {one_line(text, 1000)}" for name, text in commands.items() if text)
     if not line.trust:
@@ -186,7 +182,21 @@ def _agree(state: LaneState, lanes: Lanes, line: CommandLine) -> None:
                 f"To agree: {_resume(line, state, '--trust')}"
             )
         click.confirm(f"These commands measure {state.name}:\n{clean(listed)}\nRun them?", abort=True)
-    trusted.remember(digest, {"project": str(lanes.project), "loop": state.name, **commands})
+    remember_agreement(state, lanes)
+
+
+def remember_agreement(state: LaneState, lanes: Lanes) -> None:
+    """A human has agreed to the commands of the loop as they are, or has just typed them."""
+    digest, commands = _agreement(state, lanes)
+    Trusted(trusted_folder()).remember(digest, {"project": str(lanes.project), "loop": state.name, **commands})
+
+
+def _agreement(state: LaneState, lanes: Lanes) -> tuple[str, dict[str, str | None]]:
+    """The commands of a loop, and their digest."""
+    holdout = lanes.holdout(state)
+    commands = {"verify": state.verify_command, "guard": state.guard_command, "holdout": holdout}
+    parts = (str(lanes.project.resolve()), *(text or "" for text in commands.values()))
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest(), commands
 
 
 def _make_task(folder: Path, state: LaneState) -> None:

@@ -10,7 +10,7 @@ import json
 import posixpath
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any
 
@@ -181,6 +181,52 @@ def _read_item(item: str) -> tuple[str, str, int]:
     if not command or exit_code > 255 or len(command) > LONGEST_COMMAND or _NO_COMMAND.fullmatch(command):
         return item, "", 0
     return (label[1].strip(" *_") if label else "") or command, command, exit_code
+
+
+_ENTRY = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?(?P<said>.*\S)")
+_PROGRAM = re.compile(r"(?:[\w.~-]*/)*[a-z0-9][\w.+-]*")
+_ARGUMENT = re.compile(r"-.*|.*[/=:*$<>|&@].*|.*\w\.\w+")  # not a word of a sentence
+# Programs whose names begin sentences too: they need an argument that no sentence has.
+_ALSO_WORDS = re.compile(
+    "as|at|cat|clear|column|cut|date|dig|env|expand|factor|file|find|fold|free|groups|head|history|host|install|join"
+    "|kill|last|less|link|look|more|nice|open|patch|script|size|sleep|sort|split|strings|strip|tail|test|time|top"
+    "|touch|type|users|wall|watch|which|who|write|yes"
+)
+_OF_SENTENCES = re.compile(
+    "a|all|an|and|any|are|as|be|better|can|does|each|every|faster|for|has|have|in|is|it|its|more|must|no|not|of|on"
+    "|only|or|should|so|still|sure|than|that|the|their|there|they|this|to|up|use|when|with|work|works"
+)
+
+
+def bare_commands(instructions: str, is_program: Callable[[str], bool]) -> dict[int, tuple[str, str]]:
+    """The criteria that look like commands but are not code, by line: the command, and the line with it as code.
+
+    Only a human can tell a command from a sentence for sure, so these are to be offered.
+    """
+    parts = sections(clean(instructions))
+    listed = {item for heading, body in parts.items() if heading.startswith(HEADINGS) for item in items(body)}
+    found = {}
+    for number, line in reversed(list(enumerate(instructions.split("\n")))):  # the criteria come last
+        entry = _ENTRY.fullmatch(line.rstrip())
+        if entry and entry["said"] in listed and (command := _bare_command(entry["said"], is_program)):
+            listed.remove(entry["said"])
+            found[number] = command, line.replace(command, f"`{command}`", 1)
+    return dict(sorted(found.items()))
+
+
+def _bare_command(said: str, is_program: Callable[[str], bool]) -> str:
+    """The command at the start of an item, perhaps with a word like `passes` behind it. Empty if there is none."""
+    words = said.split(" ")
+    behind = (at for at in range(1, len(words)) if _HOLDS.fullmatch(" ".join(words[at:])))
+    first, *rest = words = words[: next(behind, len(words))]
+    sentence = "`" in said or re.search(r"[^./][.!?…:]$", words[-1]) or _NO_COMMAND.fullmatch(" ".join(words))
+    if sentence or not _PROGRAM.fullmatch(first) or not is_program(first):
+        return ""
+    plain = [word for word in rest if not _ARGUMENT.fullmatch(word)]
+    also_a_word = len(plain) == len(rest) and _ALSO_WORDS.fullmatch(first)
+    if also_a_word or len(plain) > 3 or any(_OF_SENTENCES.fullmatch(word) for word in plain):
+        return ""
+    return " ".join(words)
 
 
 def _from_list(instructions: str) -> list[Criterion]:

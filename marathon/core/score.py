@@ -7,7 +7,7 @@ rates whether the words make sense.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from marathon.core.sections import CODE_SPAN, Block, blocks, is_placeholder
@@ -22,6 +22,8 @@ SIGNS = {
     "command": "name a command that checks the result, as `code`",
     "end": "say last what must exist at the end, such as a file or a command that passes",
 }
+# What each section of the template tells.
+_TOLD_IN = {"goal": "goal", "scope": "place", "constraints": "boundary", "success": "criterion", "done": "end"}
 LONGEST = 200_000  # characters that are read
 _SENTENCE = 15  # columns; anything shorter is only a word or two
 _SHELLS = ("", "sh", "bash", "zsh", "fish", "shell", "console")
@@ -45,8 +47,11 @@ class Advice:
         return [*found, *(f"  + still a placeholder: {each}" for each in self.placeholders)]
 
 
-def advise(instructions: str) -> Advice:
-    """The signs in the form of a text. A text and its translation get the same advice."""
+def advise(instructions: str, filled: Mapping[str, str] | None = None) -> Advice:
+    """The signs in the form of a text. A text and its translation get the same advice.
+
+    `filled` is what a human wrote under headings of ours (see _TOLD_IN), where no form has to be guessed.
+    """
     found = list(blocks(instructions[:LONGEST]))
     texts = [block for block in found if block.kind in ("paragraph", "item", "code")]
     prose = [block for block in texts if block.kind != "code" and block.text[-1] not in ":："]
@@ -73,6 +78,9 @@ def advise(instructions: str) -> Advice:
         "command": commands,
         "end": [*after, *_commands(end, alone=True), *_places(end)],
     }
+    if filled is not None:
+        signs["boundary"] = []
+        signs |= {sign: [filled[name]] for name, sign in _TOLD_IN.items() if filled.get(name, "").strip()}
     first = {sign: one_line(seen[0], 70) if seen else "" for sign, seen in signs.items()}
     return Advice(first, tuple(_placeholders(found, {block.section for block in texts})))
 

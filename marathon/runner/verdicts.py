@@ -45,8 +45,8 @@ def send(known: Known, gate: Gate, answer: Answer, agreement: str = "") -> str:
     with known.task.inbox.alone():
         open_gate(known.shown, known.project, gate.token)
         said = {"choice": answer.choice, "text": answer.text, "phase": answer.phase, "by": answer.by}
-        said |= {"agreement": agreement, "files": answer.files, "head": answer.head}
-        return known.task.inbox.put("verdict", to=gate.token, code=code, **said)
+        to_undo = {"files": answer.files, "head": answer.head}
+        return known.task.inbox.put("verdict", to=gate.token, code=code, agreement=agreement, **said, **to_undo)
 
 
 def taken(known: Known, gate: Gate) -> Answer | Cancelled | None:

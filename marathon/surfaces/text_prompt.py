@@ -27,14 +27,21 @@ if TYPE_CHECKING:
 _HINT = "(Enter ends, Alt+Enter new line, Ctrl+G editor, Esc back)"
 
 
-def ask_text(question: str, draft: Path | None, signals: Signals, begun: str = "") -> str | None:
+def ask_text(
+    question: str,
+    draft: Path | None,
+    signals: Signals,
+    begun: str = "",
+    on_paste: Callable[[], None] = lambda: None,
+) -> str | None:
     """The text, or None if the human took the question back with Ctrl+C or Esc. Signals raise Interrupted.
 
     The text begins with the draft, or with what the human has `begun` to type. Then the draft is for another time.
-    Without a draft, nothing is kept.
+    Without a draft, nothing is kept. `on_paste` hears of text that was not typed, or that may not have been.
     """
     earlier = begun or (draft_text(draft) if draft else "")
     if not on_terminal():
+        on_paste()  # such a terminal cannot tell
         return _ask_plainly(question, earlier, draft, signals, begun)
     import questionary
 
@@ -43,7 +50,7 @@ def ask_text(question: str, draft: Path | None, signals: Signals, begun: str = "
         default=earlier,
         multiline=True,
         instruction=f"{_HINT}\n",
-        key_bindings=_bindings(),
+        key_bindings=_bindings(on_paste),
     )
     said = _answer_to(prompt, signals, lambda: _keep(prompt.application.current_buffer.text, draft, begun))
     if said is not None:
@@ -179,8 +186,9 @@ def _keep(text: str, draft: Path | None, begun: str) -> None:
         write_atomic(draft, text.encode("utf-8", "replace"))
 
 
-def _bindings() -> KeyBindings:
+def _bindings(on_paste: Callable[[], None]) -> KeyBindings:
     from prompt_toolkit.key_binding import KeyBindings
+    from prompt_toolkit.keys import Keys as Codes
 
     bindings = KeyBindings()
 
@@ -196,8 +204,14 @@ def _bindings() -> KeyBindings:
     def _back(event: KeyPressEvent) -> None:
         event.app.exit(exception=KeyboardInterrupt)
 
+    @bindings.add(Codes.BracketedPaste)
+    def _paste(event: KeyPressEvent) -> None:
+        on_paste()
+        event.current_buffer.insert_text(event.data.replace("\r\n", "\n").replace("\r", "\n"))
+
     @bindings.add("c-g")
     def _edit(event: KeyPressEvent) -> None:
+        on_paste()  # a file may be read into it
         event.current_buffer.open_in_editor()
 
     @bindings.add("c-z")

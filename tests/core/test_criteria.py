@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marathon.core.criteria import CriteriaInvalid, Criterion, digest, read_criteria
+from marathon.core.criteria import CriteriaInvalid, Criterion, bare_commands, digest, read_criteria
 from marathon.core.text import clean
 from marathon.core.validation import Invalid, read
 from tests.support.world import ROOT
@@ -292,3 +292,32 @@ def test_any_text_is_read_or_refused_by_name(file: str | None, instructions: str
     assert len({one.name for one in found}) == len(found)
     for one in found:
         assert read(Criterion, asdict(one)) == one
+
+
+@pytest.mark.parametrize(
+    ("said", "command"),
+    [
+        ("npm test", "npm test"),
+        ("npm run lint passes", "npm run lint"),
+        ("pytest -q tests/", "pytest -q tests/"),
+        ("pytest", "pytest"),
+        ("make test must pass.", "make test"),
+        ("./bin/check exits 0", "./bin/check"),
+        ("go test ./...", "go test ./..."),
+        ("test -e result.txt", "test -e result.txt"),
+        ("make sure that all tests pass", ""),
+        ("make it fast", ""),
+        ("test coverage is above 80%", ""),
+        ("time to first byte", ""),
+        ("tests pass", ""),
+        ("The parser answers within a second.", ""),
+        ("`npm test` passes", ""),
+        ("sort order", ""),
+        ("größer als vorher", ""),
+    ],
+)
+def test_a_command_without_backticks_is_told_from_a_sentence(said: str, command: str) -> None:
+    programs = {"npm", "pytest", "make", "go", "test", "time", "sort", "./bin/check"}
+    text = f"# T\n\n- {said}\n\n## Success Criteria\n\n- {said}\n"
+    found = bare_commands(text, programs.__contains__)
+    assert found == ({6: (command, f"- {said.replace(command, f'`{command}`')}")} if command else {})

@@ -92,7 +92,7 @@ def test_what_is_outside_cannot_be_written(world: World, sandbox: str) -> None:
     assert done["network"] is (sandbox == "--sandbox")
     assert done["processes"] < 10, "no process of the user can be seen"
     assert not done["wrapped"]
-    assert f"--sandbox={'offline' if 'offline' in sandbox else 'on'}" in ran.stdout
+    assert f"--sandbox={'offline' if 'offline' in sandbox else 'on'}" in world.cli("status", "task").stdout
 
 
 def test_our_tools_over_mcp_work_inside(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from marathon.cli.find import enter, enter_omitted, say_which
 from marathon.cli.human import agents_at_work
 from marathon.core.gates import POLICIES
 from marathon.core.records import Answer, Choice, Gate
-from marathon.core.text import clean, one_line, counted
+from marathon.core.text import clean, counted, one_line
 from marathon.errors import MarathonError, WrongUsage
 from marathon.process.terminal import interactive
 from marathon.process.tree import ancestors, look, variable

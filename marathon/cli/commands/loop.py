@@ -16,6 +16,7 @@ import click
 from click.core import ParameterSource
 
 from marathon.cli.arguments import DURATION, MONEY, TIME, TOKENS, Amount
+from marathon.cli.human import typed_by_a_human
 from marathon.cli.options import CommandLine
 from marathon.core.lanes import names, verbs
 from marathon.core.lanes.also import parse_also
@@ -139,6 +140,10 @@ def start(goal: str, lane: str | None, tag: str | None, as_json: bool, holdout: 
         remember_task(index_folder(), lanes.root, lanes.project)
         if holdout:
             lanes.set_holdout(state, holdout)
+    if state.verify_command and typed_by_a_human():
+        from marathon.cli.loop_run import remember_agreement
+
+        remember_agreement(state, lanes)
     mode = f"{state.mode}, {state.metric_direction} is better, {state.acceptance}"
     lines = [f"Started {state.name} ({mode}).", f"Next, the baseline: {show.next_command(state)}"]
     if state.verify_command and state.measured_by is None and not state.prompt_verifier:

@@ -13,6 +13,7 @@ from marathon.cli.arguments import message_text
 from marathon.cli.commands.task import as_item, fill, first_state, free_folder, kebab
 from marathon.cli.find import TASKS, project_root
 from marathon.cli.main import cli, run_line
+from marathon.cli.success import agree_to_typed, offer_commands
 from marathon.errors import WrongUsage
 from marathon.show.program import program
 from marathon.store.definitions import BUILT_IN
@@ -49,7 +50,12 @@ def repeat(
     texts = {"goal": message_text(goal), "success": "\n".join(map(as_item, success))}
     os.chdir(project_root(Path.cwd()))
     folder = free_folder(TASKS, kebab(name))
-    create_task(folder, _files(name, texts).items())
+    files = _files(name, texts)
+    if not options["as_json"]:
+        said, _ = offer_commands(files[INSTRUCTIONS].decode(), Path.cwd(), typed=True)
+        files[INSTRUCTIONS] = said.encode()
+    create_task(folder, files.items())
+    agree_to_typed(folder, Path.cwd())
     remember_task(index_folder(), folder.resolve(), Path.cwd())
     click.echo(f"Made {folder} with {INSTRUCTIONS} and {MEMORY}.", err=True)
     ctx.meta["agent_args"] = options.pop("agent_args")

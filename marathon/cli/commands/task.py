@@ -8,7 +8,7 @@ import re
 import shlex
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from marathon.agents.table import DEFAULT, installed_instead
 from marathon.cli.arguments import DIRECTORY, message_text
 from marathon.cli.find import TASKS, project_root
 from marathon.cli.settings import load_settings
+from marathon.cli.success import agree_to_typed, offer_commands, terminal_after_input
 from marathon.core.courses.phases import Phases
 from marathon.core.criteria import said_in_full
 from marathon.core.names import slug
@@ -76,22 +77,30 @@ def new(
     project = project_root(start)
     state = {} if workflow is None else {STATE: first_state(workflow, project)}
     files = dict(template_files(bundled("task-template")))
+    sections, asked, typed = None, Asked(), True
     if title == "-":
         if any(texts.values()):
             raise WrongUsage("The text on standard input becomes the instructions as it is. Leave out the options.")
         title, files[INSTRUCTIONS] = _as_it_is(message_text("-"))
+        typed = False
+        terminal_after_input()
     else:
         if title:
             kebab(title)  # refused before anything is asked
         if not title or given["goal"] is None:
             if not interactive():
                 raise WrongUsage(NOT_ASKED)
-            title, texts = _ask(title, texts)
+            title, texts = _ask(title, texts, asked)
+            typed = not asked.pasted
         if "\n" in title and not texts["goal"]:
             title, files[INSTRUCTIONS] = _as_it_is(title)
+            typed = False
         else:
+            sections = texts
             texts = {key: message_text(text) if key == "goal" else text.strip() for key, text in texts.items()}
             files[INSTRUCTIONS] = fill(files[INSTRUCTIONS], title, texts)
+    text, wanted = offer_commands(files[INSTRUCTIONS].decode(), project, typed=typed)
+    files[INSTRUCTIONS] = text.encode()
     if into is None:
         os.chdir(project)
     folder = free_folder(Path(into or TASKS), kebab(title))
@@ -101,9 +110,10 @@ def new(
         click.echo(files[INSTRUCTIONS].decode())  # what was typed is not lost with the folder
         raise
     remember_task(index_folder(), folder.resolve(), project)
+    agree_to_typed(folder, project, None if typed else wanted)
     where = "" if Path.cwd() == start else f" (in {project})"
     click.echo(f"Made {folder}/{INSTRUCTIONS}{where}:")
-    _show_advice(advise(files[INSTRUCTIONS].decode()))
+    _show_advice(advise(text, sections))
     click.echo(f"Read it over, then run it:\n  {program()} --task {shlex.quote(str(folder))}")
     if others := installed_instead(agent := _usual_agent(project)):
         click.echo(f"{agent} was not found. {others}")
@@ -170,14 +180,25 @@ def free_folder(into: Path, name: str) -> Path:
     return folder
 
 
-def _ask(title: str | None, texts: dict[str, str]) -> tuple[str, dict[str, str]]:
+@dataclass
+class Asked:
+    """What a human was asked for on a terminal."""
+
+    texts: dict[str, str] = field(default_factory=dict)
+    pasted: bool = False  # something came, or may have come, from elsewhere
+
+
+def _ask(title: str | None, texts: dict[str, str], given: Asked) -> tuple[str, dict[str, str]]:
     """The title and the sections that are missing. A title of several lines is a whole text that was pasted."""
-    asked: dict[str, str] = {}
+    asked = given.texts
     with tempfile.TemporaryDirectory() as folder, Signals() as signals:
         draft = Path(folder) / "draft.md"
 
+        def note_paste() -> None:
+            given.pasted = True
+
         def answer(question: str, is_enough: Callable[[str], object], lack: str = "") -> str:
-            while (text := ask_text(question, draft, signals)) is not None:
+            while (text := ask_text(question, draft, signals, on_paste=note_paste)) is not None:
                 if is_enough(text):
                     return text.strip()
                 click.echo(lack)
