@@ -80,7 +80,8 @@ def advise(instructions: str, filled: Mapping[str, str] | None = None) -> Advice
     }
     if filled is not None:
         signs["boundary"] = []
-        signs |= {sign: [filled[name]] for name, sign in _TOLD_IN.items() if filled.get(name, "").strip()}
+        written = {sign: filled.get(name, "").strip().split("\n")[0] for name, sign in _TOLD_IN.items()}
+        signs |= {sign: [line.removeprefix("- ")] for sign, line in written.items() if line}
     first = {sign: one_line(seen[0], 70) if seen else "" for sign, seen in signs.items()}
     return Advice(first, tuple(_placeholders(found, {block.section for block in texts})))
 

@@ -135,7 +135,7 @@ def test_the_ticks_of_new_read_the_sections_that_were_filled(world: World) -> No
     assert ticks == {
         "goal": "fix it",
         "place": "Only the parser, nothing else of it.",
-        "criterion": "- it is quick",
+        "criterion": "it is quick",
         "end": "a file",
     }
     assert "+ boundary" in ran.stdout, "the scope is not what must stay"
