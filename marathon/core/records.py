@@ -353,6 +353,7 @@ class StartedWith(_Record):
     session_timeout: float | None = None
     retries: int | None = None
     retry_wait: float | None = None
+    outage: float | None = None
     keep_events: int | None = None
 
     def chosen(self) -> dict[str, Any]:

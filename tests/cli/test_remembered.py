@@ -51,12 +51,12 @@ def test_a_start_without_options_goes_on_with_the_agent_and_its_arguments(world:
 
 def test_a_flag_comes_before_what_is_remembered_and_that_before_the_environment(world: World) -> None:
     world.script(research(hold=False))
-    world.run("--retries", "1", "--breaker", "no-progress=9", PI_MARATHON_KEEP_EVENTS="7")
+    world.run("--retries", "1", "--breaker", "no-progress=9", "--outage", "1h", PI_MARATHON_KEEP_EVENTS="7")
     environment = {"PI_MARATHON_AGENT": "rehearsal", "PI_MARATHON_RETRIES": "5", "PI_MARATHON_KEEP_EVENTS": "0"}
     world.cli("--task", "task", "--session-timeout", "9m", "--breaker", "same-error=2", timeout=60, **environment)
     chosen = started_with(world)
-    names = ("agent", "retries", "keep_events", "session_timeout", "breakers")
-    expected = ["command", 1, 7, 540, ["no-progress=9", "same-error=2"]]
+    names = ("agent", "retries", "outage", "keep_events", "session_timeout", "breakers")
+    expected = ["command", 1, 3600, 7, 540, ["no-progress=9", "same-error=2"]]
     assert [chosen[name] for name in names] == expected
     world.cli("--task", "task", "--retries", "2", timeout=60, **environment)
     assert started_with(world)["retries"] == 2
@@ -88,7 +88,7 @@ def test_what_answers_or_starts_is_never_remembered(world: World) -> None:
     assert stopped.returncode == 4
     assert set(started_with(world)) - {"n", "at", "type"} <= {
         *("agent", "agent_args", "mode", "settings", "sandbox", "breakers", "reflect_every"),
-        *("session_timeout", "retries", "retry_wait", "keep_events"),
+        *("session_timeout", "retries", "retry_wait", "outage", "keep_events"),
     }
     goes_on = world.cli("--task", "task", "--max-iterations", "+1")
     assert (goes_on.returncode, world.sessions()) == (3, 2)
