@@ -230,7 +230,9 @@ class Pool:
         """Whether the gate at which a task has stopped is answered. Tells of a runner that has ended."""
         if entry.runner and entry.runner.poll() is not None:
             entry.code, entry.runner, entry.messages = entry.runner.returncode, None, []
-            if not self._takes_the_same_yes(entry):
+            # Also one that came to its gate before another's yes was recorded.
+            taken = [each for each in self.entries if not each.runner and each.code and self._takes_the_same_yes(each)]
+            if entry not in taken:
                 _tell(entry, _ending(entry, [each.row() for each in self.entries]))
         elif entry.code and (messages := [each.id for each in entry.task.inbox.messages()]) != entry.messages:
             entry.messages = messages
