@@ -21,13 +21,13 @@ from marathon.agents.acp_reading import ALLOW, Reading, denials, failure_in, req
 from marathon.agents.base import Host, Outcome, failed_outcome, interruption, tell_swept
 from marathon.agents.conversation import Conversation
 from marathon.agents.permissions import ALLOWED, Request, allows
-from marathon.agents.pi.typed import Typed
 from marathon.agents.programs import Program
 from marathon.agents.reading import Failure, Records, table_in, tables_in
 from marathon.core.events import LONGEST_TEXT, Event, Notice, Output
 from marathon.core.life import Steer
 from marathon.core.text import one_line, says_complete
 from marathon.errors import AgentUnavailable, WrongUsage
+from marathon.process.input_line import Typed
 from marathon.process.start import Command
 from marathon.process.supervisor import Resident
 
@@ -264,9 +264,6 @@ class _Session(Conversation):
         outcome = {"outcome": "selected", "optionId": chosen} if chosen is not None else {"outcome": "cancelled"}
         self._reading.refused = kind == "reject_once"
         self._reply(id, result={"outcome": outcome})
-
-    def may_detach(self) -> bool:
-        return super().may_detach() and not self._questions
 
     def obey(self, typed: Typed) -> None:
         if not self._questions or typed.key == "alt+enter":

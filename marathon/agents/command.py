@@ -12,13 +12,13 @@ from collections import deque
 from dataclasses import dataclass, replace
 
 from marathon.agents.base import Host, Mode, Outcome, crash, interruption, run_program
-from marathon.agents.pi.typed import Typed, TypedLine
 from marathon.agents.reading import failure_of, reported_usage, reports_usage
 from marathon.core.error_kind import is_blocking
 from marathon.core.events import Notice, Used
 from marathon.core.text import one_line, says_complete
 from marathon.core.validation import Invalid
 from marathon.errors import AgentUnavailable, WrongUsage
+from marathon.process.input_line import InputLine, Typed
 from marathon.process.start import Exit
 from marathon.store.files import read_regular
 
@@ -59,7 +59,7 @@ class CommandAgent:
             )
             session.read_usage_file()
             if typing:
-                typing.line.finish(typing.obey)
+                typing.line.finish("The session", typing.obey)
         return _outcome(exit, session, terminal)
 
     def close(self) -> None:
@@ -145,7 +145,7 @@ class _Typing:
     """The program cannot be told anything while it works, so what the human types is for the next session."""
 
     def __init__(self, host: Host) -> None:
-        self.line = TypedLine(host.signals, host.emit, lambda: bool(host.detach))
+        self.line = InputLine(host.signals, host.emit)
         self.readers = {0: self.read}
         self._host = host
 
@@ -154,11 +154,11 @@ class _Typing:
             self.obey(typed)
 
     def obey(self, typed: Typed) -> None:
-        if typed.key == "d" and self._host.detach:
+        if typed.leaves and self._host.detach:
             self.line.keys.restore()
             self._host.detach()
             self.readers.clear()
-        if typed.text:
+        elif typed.text:
             self._host.steer(typed.text, True)
             self._host.emit(Notice(f"→ for the next session: {one_line(typed.text)}"))
 

@@ -15,13 +15,13 @@ from dataclasses import replace
 from typing import Any
 
 from marathon.agents.base import TWICE, Host, Outcome, crash, interruption, tell_swept
-from marathon.agents.pi.typed import Typed, TypedLine
 from marathon.agents.reading import Records, failure_of
 from marathon.core.error_kind import is_blocking
 from marathon.core.events import LONGEST_TEXT, Event, Notice, Output, Ticked
 from marathon.core.life import Steer
 from marathon.core.text import one_line
 from marathon.errors import AgentUnavailable
+from marathon.process.input_line import InputLine, Typed
 from marathon.process.start import Command, Exit, StartFailed
 from marathon.process.supervisor import Resident
 
@@ -41,7 +41,7 @@ class Conversation(ABC):
         self.hung_up = False  # nothing good can follow, so the program is ended at once
         self.seconds = 0.0
         self.last_words: deque[str] = deque(maxlen=4)
-        self.line = TypedLine(host.signals, host.emit, self.may_detach)
+        self.line = InputLine(host.signals, host.emit)
         self._readers: dict[int, Callable[[], None]] = {}  # of the keyboard, while the human may type
         self._unsent: list[Steer] = []
 
@@ -69,9 +69,6 @@ class Conversation(ABC):
         """Whether what the human types can reach the agent in this session."""
         return True
 
-    def may_detach(self) -> bool:
-        return self.host.detach is not None
-
     def updates(self) -> Iterable[Event]:
         """What became due without a new line."""
         return ()
@@ -94,7 +91,8 @@ class Conversation(ABC):
             self._readers = {0: self._read_key} if self.host.attended else {}
             self.attend(done, self.host.timeout)
             if self.exit is None:
-                self.line.finish(self.obey)
+                self.line.finish("The session", self.obey)
+            self.line.give_up()
         self._readers = {}
 
     def attend(self, done: Callable[[], bool], timeout: float | None) -> None:
@@ -157,7 +155,7 @@ class Conversation(ABC):
 
     def obey(self, typed: Typed) -> None:
         key, text = typed
-        if key == "d" and self.host.detach:
+        if typed.leaves and self.host.detach:
             self.line.keys.restore()
             self.host.detach()
             self._readers.clear()

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import select
 import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from marathon.agents.pi.typed import Typed, TypedLine
 from marathon.core.events import GateOpened, HumanNeeded, Logged, Notice, RunnerEnded, Sink, Ticked, WaitBegan, Waiting
 from marathon.core.gates import POLICIES
 from marathon.core.names import called
@@ -18,7 +16,7 @@ from marathon.core.records import Answer, Gate
 from marathon.core.text import one_line
 from marathon.errors import MarathonError, WrongUsage
 from marathon.process.clock import moment
-from marathon.process.keys import Keys
+from marathon.process.input_line import InputLine, Typed
 from marathon.process.signals import Interrupted, Signals
 from marathon.runner.gate_view import gate_view
 from marathon.runner.status_query import Known, read_task, resume_command, waits_for
@@ -48,9 +46,8 @@ class Attached:
         self._signals = signals
         self._screen = screen
         self._logs = logs
-        self._line = TypedLine(signals, screen, lambda: True)
         # What was typed before is kept, because nothing that is typed here answers a gate.
-        self._line.keys = Keys(on_resume=self._line.show, pastes_apart=True, keep_typed=True)
+        self._line = InputLine(signals, screen, keep_typed=True)
         self._surface = TerminalSurface(signals, self._task.own / "draft.md")
         self._gate_may_be_open = True
         self._rang_for = ""  # the gate the human was last called to
@@ -70,8 +67,7 @@ class Attached:
                 self._at_gate(*gate)
         except (Interrupted, EOFError):
             self._left = True
-        if self._line.text:
-            self._screen(Notice(f"Not sent: {one_line(self._line.text)}", "warning"))
+        self._line.give_up()
         if self._left:
             name = called(self._shown.parts)
             self._screen(Notice(f"{name} goes on.\nSee it again: {program()} attach {shlex.quote(name)}"))
@@ -119,14 +115,11 @@ class Attached:
     # The human
 
     def _hear(self, patience: float) -> None:
-        ready = select.select([0, self._signals.fd], [], [], patience)[0]
-        if self._signals.fd in ready:
-            self._line.keys.obey(self._signals)
-        elif ready and (typed := self._line.read()):
+        if typed := self._line.hear(patience):
             self._obey(typed)
 
     def _obey(self, typed: Typed) -> None:
-        if typed.key == "d":
+        if typed.leaves:
             self._left = True
         elif typed.key == "esc" and time.monotonic() < self._esc_until:
             self._stop(now=True)

@@ -1,4 +1,4 @@
-"""Waits until a deadline that survives a restart. On a terminal any key ends the wait."""
+"""Waits until a deadline that survives a restart. On a terminal a human may type for the next session, or go on now."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from marathon.core import events
 from marathon.core.events import WaitBegan, Waiting
 from marathon.core.records import WaitEnded, WaitStarted
 from marathon.core.steps import Wait, carried_over, left, wait_record
+from marathon.core.text import one_line
 from marathon.process.clock import time_of_day
-from marathon.process.keys import Keys
+from marathon.process.input_line import InputLine, Typed
 from marathon.runner.background import detach, may_detach
 
 if TYPE_CHECKING:
@@ -37,19 +38,33 @@ def wait(marathon: Marathon, step: Wait) -> None:
 
 
 def _count_down(marathon: Marathon, started: WaitStarted, reason: str) -> bool:
-    """True if a key ended it early. The key d lets the marathon go on in the background."""
+    """True if the human ended it early, with an empty Enter. Words are kept for the next session."""
     marathon.emit(WaitBegan(reason, left(started, marathon.now())))
     marathon.end_programs()
-    with Keys() if marathon.surface.interactive else contextlib.nullcontext() as keys:
-        while (seconds := left(started, marathon.now())) > 0 and not marathon.stops.asked():
-            attended = marathon.surface.interactive
-            marathon.emit(Waiting(reason, seconds, skippable=attended))
-            patience = min(READ_AGAIN, seconds)
-            if keys is None or not attended:
-                marathon.signals.pause(patience)
-            elif (key := keys.read(patience, marathon.signals)) == "d" and may_detach(marathon):
-                keys.restore()
-                detach(marathon)
-            elif key is not None:
-                return True
-    return False
+    line, over = InputLine(marathon.signals, marathon.emit), False
+
+    def obey(typed: Typed) -> None:
+        nonlocal over
+        if typed.leaves and may_detach(marathon):
+            line.keys.restore()
+            detach(marathon)
+        elif typed.text:
+            marathon.store.put("steer", text=typed.text, later=True)
+            marathon.tell(f"→ for the next session: {one_line(typed.text)}")
+        else:
+            over = typed.key == "enter"
+
+    with line.keys if marathon.surface.interactive else contextlib.nullcontext():
+        try:
+            while not over and (seconds := left(started, marathon.now())) > 0 and not marathon.stops.asked():
+                attended = marathon.surface.interactive
+                marathon.emit(Waiting(reason, seconds, skippable=attended))
+                patience = min(READ_AGAIN, seconds)
+                if not attended:
+                    marathon.signals.pause(patience)
+                elif typed := line.hear(patience):
+                    obey(typed)
+            line.finish("The wait", obey)
+        finally:
+            line.give_up()
+    return over

@@ -21,8 +21,9 @@ from marathon.show.outlet import Outlet
 
 WATCHED = ("type to tell it", "Alt+Enter next session", "Esc Esc stop")  # with attach,
 STEERED = ("type to steer", "Alt+Enter next session", "Esc stop")  # what a human may do while pi works,
-DETACH = "d detach"
-KEPT = ("type a note for the next session",)  # and while a program works that cannot be told anything
+KEPT = ("type a note for the next session",)  # while a program works that cannot be told anything,
+IN_WAIT = ("Enter go on now", "type a note")  # and in a wait
+LEAVE = "b Enter leave"
 _OF_WORK = events.Ticked | events.Text | events.Output | events.ToolCalled
 _AMID_TEXT = events.Text | events.ToolUpdated | events.Output | events.Notice  # these do not end a message
 _BETWEEN_DRAWINGS = 0.1  # seconds
@@ -104,7 +105,8 @@ class Screen:
             case events.Checking():
                 self._show_status(f"checking: {one_line(event.name, 120)}", duration(event.seconds))
             case events.Waiting():
-                hints = [*({DETACH} & {*self._hints}), "any key: go on now"] if event.skippable else []
+                hints = [*IN_WAIT, *({LEAVE} & {*self._hints})] if event.skippable else []
+                hints = ["Enter keeps it for the next session"] if self._typed else hints
                 room = (self._width or 80) - len(" · ".join(hints)) - 24 if hints else 120  # the hints come first
                 self._show_status(one_line(event.reason, max(room, 24)), f"{duration(event.left)} left", hints)
             case events.WaitBegan() if self._live:
@@ -196,8 +198,10 @@ class Screen:
 
     def _rows(self) -> list[Line]:
         columns, height = shutil.get_terminal_size()
+        # Of a long line, the end is shown, where the cursor is.
+        typed = [Line("› " + fit_end(self._typed, columns - 4))] if self._typed else []
         if self._status or not self._session or not self._working:
-            return self._status
+            return [*self._status, *(typed if self._status else ())]
         now, most = time.time(), max(0, min(_LIVE_ROWS, height - 5))
         shown = self._unfinished(columns - 1, most)
         for running in self._calls.values():
@@ -208,9 +212,7 @@ class Screen:
         if len(shown) > max(most, 1):
             shown = [*shown[:most], Line(f"… {len(shown) - most} more lines", blocks.DIM)]
         bottom = [footer(self._facts(self._session, now), () if self._typed else self._hints, columns - 1)]
-        if self._typed:  # of a long line, the end is shown, where the cursor is
-            bottom.append(Line("› " + fit_end(self._typed, columns - 4)))
-        return [*([Line("")] if shown else []), *shown, Line(""), *bottom]
+        return [*([Line("")] if shown else []), *shown, Line(""), *bottom, *typed]
 
     def _show_status(self, what: str, time: str, hints: Sequence[str] = ()) -> None:
         self._status = [footer([f"⏳ {what}", time], hints, self._width or 80)._replace(style="")]

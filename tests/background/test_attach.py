@@ -22,7 +22,7 @@ def test_it_shows_the_past_follows_steers_leaves_and_comes_back(world: World, ty
     first.expect("→ sent: do look here".encode())
     first.send(b"\x1b")
     first.expect(b"Stop this marathon")
-    first.send(b"d")
+    first.send(b"b\r")
     first.expect(b"See it again: ")
     assert (first.wait(), first.cooked(), is_held(world)) == (0, True, True)
     again = typed("attach", "tas")

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
+from marathon.process.keys import TYPING_GAP
 from tests.background.seen import GATE, at_gate, events, gates, is_held, over, runner
 from tests.process.driver import Pty, alive, until
 from tests.support.world import World, finish, plan, research
@@ -72,7 +73,7 @@ def test_what_is_refused_is_refused_in_the_shell_that_typed_it(world: World) -> 
     assert not (world.task / ".marathon").exists()
 
 
-def test_d_leaves_a_running_session_which_outlives_its_window(world: World, typed: Typed) -> None:
+def test_b_and_enter_leave_a_running_session_which_outlives_its_window(world: World, typed: Typed) -> None:
     python = f"{sys.executable} -P -m marathon"
     tries = f"env -u MARATHON_RUNNER_ID {python} steer task hello 2> ../agent/refused"
     until_left = "touch ../agent/ready; until [ -e ../agent/left ]; do sleep 0.05; done"
@@ -80,11 +81,11 @@ def test_d_leaves_a_running_session_which_outlives_its_window(world: World, type
     window = typed(*world.task_args())
     until(lambda: (world.agent / "ready").exists(), "the agent works")
     before, agent = runner(world), agent_pid(world, 1)
-    window.send(b"d")
-    time.sleep(0.1)  # a sentence is being typed
-    window.send(b"o it well\r")
-    window.expect("→ for the next session: do it well".encode())
-    window.send(b"d")
+    for letters in ("d", "\x7fb", "e kind: do it well\r"):
+        window.send(letters.encode())
+        time.sleep(TYPING_GAP + 0.2)  # each stands alone for a while, as of someone who thinks
+    window.expect("→ for the next session: be kind: do it well".encode())
+    window.send(b"b\r")
     window.expect(b"goes on in the background (pid ")
     assert window.wait() == 0
     assert window.cooked()
@@ -124,11 +125,14 @@ def test_b_leaves_an_open_gate(world: World, typed: Typed, mode: str) -> None:
     assert is_held(world)
 
 
-def test_d_leaves_a_wait(world: World, typed: Typed) -> None:
+def test_b_and_enter_leave_a_wait(world: World, typed: Typed) -> None:
     world.script(research(state="running", wait=[30, "a build"]))
     window = typed(*world.task_args())
-    window.expect(b"a build")
-    window.send(b"d")
+    window.expect(b"b Enter leave")
+    window.send(b"b")
+    time.sleep(TYPING_GAP + 0.2)
+    assert window.poll() is None
+    window.send(b"\r")
     window.expect(b"goes on in the background (pid ")
     assert window.wait() == 0
     assert world.cli("stop", "task", "--now").returncode == 0
@@ -140,7 +144,7 @@ def test_a_runner_that_left_its_window_takes_its_agent_along_when_it_is_killed(w
     world.script(research(hold=True))
     window = typed(*world.task_args())
     until(lambda: world.holding(1), "the agent works")
-    window.send(b"d")
+    window.send(b"b\r")
     window.expect(b"goes on in the background (pid ")
     agent = agent_pid(world, 1)
     os.kill(runner(world), signal.SIGKILL)

@@ -50,7 +50,7 @@ def test_whatever_was_typed_before_no_thread_is_left_at_a_fork(world: World, typ
     shown += window.expect(b"Alt+Enter")
     window.send(b"mind the gap\r")
     until(lambda: world.holding(3), "the plan is made")
-    window.send(b"d")
+    window.send(b"b\r")
     shown += window.expect(b"goes on in the background (pid ")
     assert window.wait() == 0
     world.release(3)

@@ -27,7 +27,7 @@ def test_pi_goes_on_without_its_terminal_and_is_steered_from_another(real: RealW
     try:
         window.expect(b"until [ -e")
         (pi,) = pis(real)[:1]
-        window.send(b"d")
+        window.send(b"b\r")
         window.expect(b"task goes on in the background (pid ")
         assert window.wait() == 0
         assert window.cooked()

@@ -118,7 +118,7 @@ def test_what_trying_again_cannot_mend_is_a_gate_at_once(real: RealWorld, fault:
     assert len(real.records("session_ended")) == 1
 
 
-def test_a_stated_reset_is_waited_for_and_a_key_tries_again_now(real: RealWorld) -> None:
+def test_a_stated_reset_is_waited_for_and_enter_tries_again_now(real: RealWorld) -> None:
     limited = Turn(
         status=429, body={"error": {"message": "Usage limit", "type": "usage_limit", "resets_in_seconds": 1800}}
     )
@@ -126,10 +126,10 @@ def test_a_stated_reset_is_waited_for_and_a_key_tries_again_now(real: RealWorld)
     terminal = real.stream()
     try:
         terminal.expect(b"Usage limit")
-        terminal.expect(b"any key: go on now")
+        terminal.expect(b"Enter go on now")
         assert real.records("wait_started")[-1]["seconds"] == pytest.approx(1800, abs=60)
         seen = len(real.server.requests)
-        terminal.send(b" ")
+        terminal.send(b"\r")
         until(lambda: len(real.server.requests) > seen, "pi asks again")
     finally:
         terminal.close()

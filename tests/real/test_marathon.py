@@ -84,8 +84,8 @@ def test_a_wait_asked_for_by_tool_is_counted_down_and_skipped_by_a_key(real: Rea
     terminal = real.stream()
     try:
         terminal.expect(b"CI")
-        terminal.expect(b"any key: go on now")
-        terminal.send(b" ")
+        terminal.expect(b"Enter go on now")
+        terminal.send(b"\r")
         terminal.expect(GATE)
         terminal.send(b"q")
         assert terminal.wait() == 3

@@ -177,13 +177,13 @@ def test_a_wait_goes_on_with_its_deadline(world: World, on_terminal: Callable[..
     wait_until(world, 200)
     world.script(research())
     terminal = on_terminal()
-    shown = terminal.expect(b"any key: go on now").decode()
+    shown = terminal.expect(b"Enter go on now").decode()
     assert "CI" in shown
     left = re.search(r"(\d+)m (\d\d)s left", shown)
     assert left
     assert 120 < int(left[1]) * 60 + int(left[2]) <= 200
     assert world.sessions() == 0
-    terminal.send(b"x")
+    terminal.send(b"\r")
     terminal.expect(KEYS_SHOWN)
     assert "CI" in world.prompt(1)
     assert sessions_since(world) == ["research"]

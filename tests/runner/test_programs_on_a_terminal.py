@@ -43,7 +43,7 @@ def test_a_line_that_is_begun_does_not_answer_the_gate(world: World, on_terminal
     terminal.send(b"quite good")
     terminal.expect("› quite good".encode())
     world.release(1)
-    terminal.expect(b"The session is over. Enter keeps your line for the next one.")
+    terminal.expect(b"The session is over. Enter keeps your line for the next session.")
     terminal.send(b"\r")
     terminal.expect("→ for the next session: quite good".encode())
     terminal.expect(b"[q]      Quit marathon")

@@ -1,4 +1,4 @@
-"""A wait the agent asked for: shown, survives its runner, and any key ends it."""
+"""A wait the agent asked for: shown, survives its runner, takes words, and an empty Enter ends it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import os
 import re
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 
 import pytest
 
+from marathon.process.keys import TYPING_GAP
 from tests.process.driver import Pty, until
 from tests.support.world import Entry, World, research
 
@@ -33,12 +35,12 @@ def seconds_left(shown: str) -> int:
     return int(match[1]) * 60 + int(match[2])
 
 
-def test_a_wait_survives_its_runner_with_its_deadline_and_a_key_ends_it(
+def test_a_wait_survives_its_runner_with_its_deadline_and_an_empty_enter_ends_it(
     world: World, on_terminal: Callable[..., Pty]
 ) -> None:
     world.script(WAITS, research())
     terminal = on_terminal()
-    shown = terminal.expect(b"any key: go on now").decode()
+    shown = terminal.expect(b"Enter go on now").decode()
     assert "waiting: CI" in shown
     assert "did not write STATE.json" not in shown, "the wait says all there is to say"
     assert 240 < seconds_left(shown) <= 300
@@ -47,14 +49,72 @@ def test_a_wait_survives_its_runner_with_its_deadline_and_a_key_ends_it(
     spent(world, 120)
     assert 120 < seconds_left(world.cli("status", "task").stdout) <= 180
     again = on_terminal()
-    assert 120 < seconds_left(again.expect(b"any key: go on now").decode()) <= 180
+    assert 120 < seconds_left(again.expect(b"Enter go on now").decode()) <= 180
     assert len(world.records("wait_started")) == 1
     assert world.sessions() == 1
-    again.send(b"x")
+    again.send(b"\r")
     again.expect(b"[q]      Quit marathon")
     assert world.sessions() == 2
     assert "You asked to wait 5m 00s for: CI. The human ended the wait early" in world.prompt(2)
     assert world.records("wait_ended")[0]["early"] is True
+
+
+def test_words_typed_in_a_wait_are_for_the_next_session_and_no_letter_acts(
+    world: World, on_terminal: Callable[..., Pty]
+) -> None:
+    world.script(WAITS, research())
+    terminal = on_terminal()
+    terminal.expect(b"Enter go on now")
+    for letter in ("d", "b", "q", "\x7f", "\x7f", "on't touch the API"):
+        terminal.send(letter.encode())
+        time.sleep(TYPING_GAP + 0.2)
+    terminal.expect("› don't touch the API".encode())
+    terminal.expect(b"Enter keeps it for the next session")
+    terminal.send(b"\r")
+    terminal.expect("→ for the next session: don't touch the API".encode())
+    terminal.expect(b"Enter go on now")
+    assert world.sessions() == 1, "words do not end a wait"
+    terminal.send(b"half a thou\x1b")
+    time.sleep(0.2)
+    terminal.send(b"\r")
+    terminal.expect(b"[q]      Quit marathon")
+    assert "> don't touch the API" in world.prompt(2)
+    assert "half a thou" not in world.prompt(2), "Esc drops a line"
+    assert world.records("wait_ended")[0]["early"] is True
+    terminal.send(b"q")
+    assert terminal.wait() == 3
+    assert terminal.cooked()
+
+
+def test_a_line_that_is_begun_when_the_wait_is_over_can_be_ended(world: World, on_terminal: Callable[..., Pty]) -> None:
+    world.script(WAITS, research())
+    first = on_terminal()
+    first.expect(b"Enter go on now")
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    spent(world, 296)
+    terminal = on_terminal()
+    terminal.expect(b"Enter go on now")
+    terminal.send(b"mind the ")
+    terminal.expect(b"The wait is over. Enter keeps your line for the next session.")
+    terminal.send(b"gap\r")
+    terminal.expect("→ for the next session: mind the gap".encode())
+    terminal.expect(b"[q]      Quit marathon")
+    assert "> mind the gap" in world.prompt(2)
+
+
+def test_words_that_no_enter_ended_are_shown_when_a_wait_is_interrupted(
+    world: World, on_terminal: Callable[..., Pty]
+) -> None:
+    world.script(WAITS)
+    terminal = on_terminal()
+    terminal.expect(b"Enter go on now")
+    terminal.send(b"mind the gap")
+    terminal.expect("› mind the gap".encode())
+    terminal.send(b"\x03")
+    terminal.expect(b"Not sent: mind the gap")
+    assert terminal.wait() == 130
+    assert terminal.cooked()
 
 
 def test_a_wait_that_is_over_while_nobody_waited_is_no_wait_any_more(
@@ -62,7 +122,7 @@ def test_a_wait_that_is_over_while_nobody_waited_is_no_wait_any_more(
 ) -> None:
     world.script(WAITS, research())
     terminal = on_terminal()
-    terminal.expect(b"any key: go on now")
+    terminal.expect(b"Enter go on now")
     terminal.send(b"\x03")
     assert terminal.wait() == 130
     assert "waits for CI" in world.cli("list", ".").stdout

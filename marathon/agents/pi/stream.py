@@ -12,11 +12,12 @@ from marathon.agents.base import Host, Outcome, crash, failed_outcome, interrupt
 from marathon.agents.conversation import Conversation
 from marathon.agents.pi.find import EXTENSIONS, Pi, PiAgent, load_failure
 from marathon.agents.pi.reading import LATE, LOGIN, Run, used_up
-from marathon.agents.pi.typed import Typed, answer_to, cancelled, question_of
+from marathon.agents.pi.typed import answer_to, cancelled, question_of
 from marathon.agents.reading import table_in
 from marathon.core.events import Event, Notice
 from marathon.core.life import Steer
 from marathon.core.text import one_line
+from marathon.process.input_line import Typed
 from marathon.process.start import Command
 from marathon.process.supervisor import Resident
 
@@ -109,9 +110,6 @@ class _Session(Conversation):
 
     def updates(self) -> Iterable[Event]:
         return self._run.updates()
-
-    def may_detach(self) -> bool:
-        return super().may_detach() and not self._run.dialogs
 
     def is_over(self) -> bool:
         return self._run.settled

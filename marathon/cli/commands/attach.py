@@ -14,7 +14,7 @@ from marathon.cli.find import enter, enter_omitted, is_task
 from marathon.cli.running import enter_running, running
 from marathon.errors import WrongUsage
 from marathon.process.terminal import interactive, on_terminal
-from marathon.show.screen import DETACH, WATCHED, Screen
+from marathon.show.screen import LEAVE, WATCHED, Screen
 from marathon.store.events import TaskLogs
 from marathon.store.lock import holder_of
 
@@ -27,14 +27,14 @@ _LOOK_AGAIN = 0.1
 @click.argument("typed", metavar="[TASK]", required=False, type=TASK)
 @click.pass_context
 def attach(ctx: click.Context, typed: Path | None) -> None:
-    """Watch the running marathon of TASK: its work, its gate. What you type steers the agent; d leaves.
+    """Watch the running marathon of TASK: its work, its gate. What you type steers the agent; b and Enter leaves.
 
     TASK may belong to any project, and may be left out where only one marathon runs. The marathon goes on without you.
     """
     found = enter_running(typed)
     if not interactive():
         raise WrongUsage("attach needs a terminal. For a pipe: pi-marathon logs -f")
-    screen = Screen(sys.stdout, live=on_terminal(), notify=True, hints=(*WATCHED, DETACH))
+    screen = Screen(sys.stdout, live=on_terminal(), notify=True, hints=(*WATCHED, LEAVE))
     logs = TaskLogs(found.shown / ".marathon" / "runs")
     shown = [*logs.from_recent(_RECENT, _LITTLE), *logs.new()]
     for event in shown:
