@@ -148,6 +148,11 @@ def lines_of(text: str) -> list[str]:
     return clean(text).split("\n")
 
 
+def lines_said(first: int, last: int) -> str:
+    """Such as 12–14, or 12."""
+    return f"{first}–{last}" if last > first else str(first)
+
+
 def quote_of(text: str, first: int, last: int) -> tuple[int, int, str]:
     """Some lines without the blank ones around them, and what stands there. (0, 0, "") if nothing does."""
     lines = _index(text)[0]

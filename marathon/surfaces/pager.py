@@ -10,8 +10,11 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from marathon.core.comments import lines_of, lines_said
+from marathon.core.differences import changed_places
 from marathon.process.terminal import on_terminal
 from marathon.show.program import program
+from marathon.store.files import read_regular
 
 _LOOK_AGAIN = 0.5  # seconds
 _LAST_ANSWER = 2.0
@@ -40,6 +43,22 @@ def edit(path: Path) -> None:
         subprocess.run([*shlex.split(editor), str(path)], check=False)
     except OSError as error:
         print(f"Could not start {editor!r}: {error.strerror}. Set EDITOR to your editor.", flush=True)
+
+
+def edit_document(path: Path) -> str:
+    """Edit it, and say what was saved and where, such as: Saved: task/plan.md 12–14 (+3 −1)."""
+    before = read_regular(path) or b""
+    edit(path)
+    after = read_regular(path) or b""
+    if after == before:
+        return f"Nothing was changed in {path}."
+    then, now = (lines_of(data.decode("utf-8", "replace")) for data in (before, after))
+    changes = [each for group in changed_places(then, now) for each in group if each[0] != "equal"]
+    if not changes:  # such as the ends of the lines
+        return f"Saved: {path}."
+    removed, added = sum(b - a for _, a, b, _, _ in changes), sum(d - c for _, _, _, c, d in changes)
+    first = changes[0][3] + 1
+    return f"Saved: {path} {lines_said(first, max(first, changes[-1][4]))} (+{added} −{removed})."
 
 
 def open_page(task: Path, answered: Callable[[], bool]) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import NamedTuple
 
-from marathon.core.comments import Comment, see
+from marathon.core.comments import Comment, lines_said, see
 from marathon.core.gates import Offer
 from marathon.core.records import Answer
 from marathon.core.text import clean, one_line, wrapped
@@ -22,9 +22,9 @@ from marathon.process.signals import Interrupted, Signals
 from marathon.surfaces.base import Elsewhere, GateView, Sight
 from marathon.surfaces.comment import ask_comment
 from marathon.surfaces.gate_text import EMPTY_ANSWER, RULE, describe, fitted, offer_line
-from marathon.surfaces.pager import edit, open_page, page
+from marathon.surfaces.pager import edit_document, open_page, page
 from marathon.surfaces.paint import ASKS_TWICE, HINT, YES, colored, link, paint, paint_diff, paint_head
-from marathon.surfaces.text_prompt import add_to_draft, ask_files, ask_text, draft_text
+from marathon.surfaces.text_prompt import add_to_draft, ask_files, ask_text, discard, draft_text
 from marathon.surfaces.typed import Typed, read_typed
 
 READ_AGAIN = 0.5
@@ -40,6 +40,8 @@ PENDING = "Not sent: {ids} · [r] Send back (redo {phase}) · [a] Approve with t
 
 
 _NONE = Answer(choice="refresh")
+_STAYS_OPEN = ("quit", "refresh", "oversight")  # answers that do not close a gate
+KEPT = " What you typed is kept for this gate. Esc discards it."
 
 
 class Key(NamedTuple):
@@ -58,7 +60,8 @@ class TerminalSurface:
 
     def __init__(self, signals: Signals, draft: Path) -> None:
         self._signals = signals
-        self._draft = draft
+        self._drafts = draft
+        self._draft = draft  # of the gate at hand
         self._on_screen = ""  # the gate that was shown last
         self._unfinished = False  # a sentence was typed, and no Enter has ended it
         self._was_outside = False  # in a pager or an editor just now, so that late keys are not for us
@@ -71,6 +74,7 @@ class TerminalSurface:
             raise EOFError from gone
 
     def _ask(self, view: GateView, elsewhere: Elsewhere) -> Answer | None:
+        self._begin_draft(view.gate.token)
         options = {option.key: option for option in _options(view)}
         head = clean("\n".join(describe(view)))
 
@@ -94,7 +98,20 @@ class TerminalSurface:
             elif isinstance(pressed, str) and pressed in options:
                 pressed = self._chosen(options[pressed], view, whole, options, elsewhere)
             if isinstance(pressed, Answer):
-                return self._or_an_earlier(pressed, elsewhere)
+                return self._without_draft(self._or_an_earlier(pressed, elsewhere))
+
+    def _begin_draft(self, token: str) -> None:
+        """A draft belongs to its gate. The drafts of other gates are over with these."""
+        self._draft = self._drafts.with_stem(f"{self._drafts.stem}-{token}")
+        for other in self._drafts.parent.glob(f"{self._drafts.stem}*{self._drafts.suffix}"):
+            if other != self._draft:
+                other.unlink(missing_ok=True)
+
+    def _without_draft(self, answer: Answer) -> Answer:
+        """What was typed and not sent ends with its gate."""
+        if answer.choice not in _STAYS_OPEN and (unsent := discard(self._draft)):
+            print(f"Not sent: {clean(unsent)}", flush=True)
+        return answer
 
     def _or_an_earlier(self, answer: Answer, elsewhere: Elsewhere) -> Answer:
         """The first answer counts, and one may have come from elsewhere while the human typed this one."""
@@ -103,8 +120,7 @@ class TerminalSurface:
             return answer
         if answer.text:
             add_to_draft(answer.text, self._draft)
-        kept = " What you typed is kept for the next time you add feedback." if answer.text else ""
-        print(f"An answer from {_source(other)} was first.{kept}", flush=True)
+        print(f"An answer from {_source(other)} was first.", flush=True)
         return other
 
     def _pressed(
@@ -131,6 +147,10 @@ class TerminalSurface:
                     return answer
                 first = keys.read(READ_AGAIN, self._signals)
                 if first is None:
+                    continue
+                if first == "esc" and not confirms and draft_text(self._draft):
+                    self._unfinished = False
+                    print(f'Discarded: "{clean(discard(self._draft))}"', flush=True)
                     continue
                 typed = read_typed(keys, first, self._signals, begins_answer)
                 key = typed.key.lower() if typed else ""
@@ -159,6 +179,7 @@ class TerminalSurface:
         ways = " · ".join(f"[{each.key}] {each.label.partition(', then ')[2] or each.label}" for each in near)
         if "c" in options:
             ways += " · [c] comment"
+        ways += " · [Esc] discard"
         said = f'You typed: "{one_line(draft_text(self._draft))}".\nSend it as feedback? {ways}'
         return paint(_fitted(said), HINT)
 
@@ -196,7 +217,7 @@ class TerminalSurface:
         """What a key of the terminal's own does."""
         if key == "e" and view.at_hand:
             document = view.at_hand
-            self._outside(lambda: edit(document))
+            self._outside(lambda: print(clean(edit_document(document)), flush=True))
             return self._anew(elsewhere)
         if key == "b" and view.leave:
             view.leave()
@@ -208,9 +229,13 @@ class TerminalSurface:
         if key == "c" and view.commenting:
             made = ask_comment(view.commenting, self._draft, self._signals)
             self._unfinished = False
-            kind = " (must be answered)" if made and made.kind == "must" else ""
-            print(f"Written: {made.id}{kind}." if made else "Nothing was written.", flush=True)
-            return self._anew(elsewhere) if made else None
+            if made is None:
+                print(f"Nothing was saved.{self._kept()}", flush=True)
+                return None
+            lines = lines_said(made.first, made.last) if made.first else "as a whole"
+            kind = " (must be answered)" if made.kind == "must" else ""
+            print(f"Saved: {made.id} on {clean(made.file)} {lines}{kind}.", flush=True)
+            return self._anew(elsewhere)
         return None
 
     def _undo(self, view: GateView, options: Options, elsewhere: Elsewhere) -> Answer | None:
@@ -253,12 +278,14 @@ class TerminalSurface:
         if text is not None:
             text = text.strip() or instead
         if text is None or (not text.strip() and offer.words == "required"):
-            kept = " What you typed is kept." if draft_text(self._draft) else ""
-            print(f"Nothing was recorded.{kept} Choose again.", flush=True)
+            print(f"Nothing was recorded.{self._kept()} Choose again.", flush=True)
             return None
         if not text.strip() and offer.choice == "answer":
             print(EMPTY_ANSWER, flush=True)
         return Answer(choice=offer.choice, phase=offer.phase, text=text.strip())
+
+    def _kept(self) -> str:
+        return KEPT if draft_text(self._draft) else ""
 
     def _outside(self, show: Callable[[], None]) -> None:
         """Run a pager or an editor. A Ctrl+C typed there does not end the marathon, and a Ctrl+Z stops us too."""

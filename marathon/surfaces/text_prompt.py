@@ -126,6 +126,13 @@ def draft_text(draft: Path) -> str:
     return (read_regular(draft) or b"").decode("utf-8", "replace")
 
 
+def discard(draft: Path) -> str:
+    """Forget the draft, and return what it said."""
+    text = draft_text(draft)
+    draft.unlink(missing_ok=True)
+    return text
+
+
 def add_to_draft(text: str, draft: Path, between: str = "\n") -> None:
     """Keep what was typed where no one had asked for it. The next text prompt begins with it."""
     earlier = draft_text(draft)
@@ -180,10 +187,13 @@ def _end_on_signals(prompt: Application[Any], signals: Signals) -> list[int]:
 
 
 def _keep(text: str, draft: Path | None, begun: str) -> None:
+    """The text for the next time. A draft that was cleared is none any more."""
     if draft and text.strip() and begun:
         add_to_draft(text, draft)
     elif draft and text.strip():
         write_atomic(draft, text.encode("utf-8", "replace"))
+    elif draft and not begun:
+        draft.unlink(missing_ok=True)
 
 
 def _bindings(on_paste: Callable[[], None]) -> KeyBindings:

@@ -33,7 +33,7 @@ def comment(terminal: Pty, lines: bytes, text: bytes) -> None:
     terminal.expect(b"Comment (")
     terminal.expect(NEW_LINE)
     terminal.send(text + b"\r")
-    terminal.expect(b"Written: c")
+    terminal.expect(b"Saved: c")
     terminal.expect(HINT)
 
 
@@ -77,7 +77,7 @@ def test_comments_are_sent_back_and_the_next_gate_shows_each_with_its_answer(
     terminal.expect(b"Comment (")
     terminal.expect(NEW_LINE)
     terminal.send(b"why not\x1b\rpostgres?\r")
-    terminal.expect(b"Written: c1 (must be answered).")
+    terminal.expect(b"Saved: c1 on research.md 5 (must be answered).")
     terminal.expect(HINT)
     assert "## Comment c1 (must) · research.md line 5 · " in world.read("human.md"), "the moment it is made"
     assert "> Use sqlite 1.\n\nwhy not\npostgres?\n" in world.read("human.md")
@@ -139,7 +139,7 @@ def test_comments_go_along_with_an_approval_and_are_the_reason_for_a_redo(
     terminal.send(b"c")
     terminal.expect(NEW_LINE)
     terminal.send(b"\x1b")
-    terminal.expect(b"Nothing was written.")
+    terminal.expect(b"Nothing was saved.")
     terminal.expect(HINT)
     terminal.send(b"r")
     terminal.expect(NEW_LINE)
@@ -169,7 +169,7 @@ def test_an_answer_that_comes_during_a_look_an_edit_or_a_comment_is_told(
     terminal.expect(NEW_LINE)
     assert world.cli("redo", "task", "-m", "more").returncode == 0
     terminal.send(b"whose words are kept\r")
-    terminal.expect(b"Written: c1.")
+    terminal.expect(b"Saved: c1 on research.md 5.")
     terminal.expect(b"Answered from another shell.")
     terminal.expect(KEYS_SHOWN)
     assert "whose words are kept" in world.prompt(4)
@@ -304,7 +304,7 @@ def test_a_review_fits_60_columns(world: World, on_terminal: Callable[..., Pty])
     terminal.send(b"SQLite\r")
     shown += terminal.expect(b"Comment (") + terminal.expect(b"Esc back")
     terminal.send(b"!why?\r")
-    terminal.expect(b"Written: c1 (must be answered).")
+    terminal.expect(b"Saved: c1 on research.md 5 (must be answered).")
     shown += terminal.expect(HINT)
     world.cli("comment", "task", "--on", "storage", "from another shell")
     shown += terminal.expect(b"The files changed.") + terminal.expect(HINT)
@@ -335,8 +335,9 @@ def test_an_answer_that_comes_while_another_is_typed_is_the_first(
     terminal.expect(b"half a thought")
     assert world.cli("redo", "task", "-m", "from the page").returncode == 0
     terminal.send(b"\r")
-    terminal.expect(b"An answer from another shell was first. What you typed is kept")
+    terminal.expect(b"An answer from another shell was first.")
+    terminal.expect(b"Not sent: half a thought")
     terminal.expect(KEYS_SHOWN)
     assert [each["text"] for each in world.records("gate_answered")] == ["from the page"]
     terminal.send(b"f")
-    terminal.expect(b"half a thought")
+    assert b"half a thought" not in terminal.expect(NEW_LINE), "it was about another gate"

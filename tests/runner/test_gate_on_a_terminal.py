@@ -122,6 +122,7 @@ def test_e_hands_the_output_to_the_editor_and_keeps_what_it_wrote(
     terminal = on_terminal(EDITOR=f"'{editor}' --quick")
     terminal.expect(b"[q]      Quit marathon")
     terminal.send(b"e")
+    terminal.expect("Saved: task/research.md 2 (+1 −0).".encode())
     assert b"[q]" not in terminal.expect(b"? shows the options")
     assert world.read("research.md") == "findings 1\nadded by hand\n"
     terminal.send(b"\r")
@@ -135,6 +136,7 @@ def test_an_editor_that_is_not_there_is_a_sentence(world: World, on_terminal: Ca
     terminal.expect(b"[q]      Quit marathon")
     terminal.send(b"e")
     terminal.expect(b"Set EDITOR to your editor")
+    terminal.expect(b"Nothing was changed in task/research.md.")
     terminal.expect(b"? shows the options")
 
 

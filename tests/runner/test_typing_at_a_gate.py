@@ -9,7 +9,7 @@ import pytest
 
 from marathon.process.keys import TYPING_GAP
 from tests.process.driver import Pty
-from tests.support.world import World, chunk, research
+from tests.support.world import World, chunk, plan, research
 
 KEYS_SHOWN = b"[q]      Quit marathon"
 HINT = b"? shows the options"
@@ -26,6 +26,10 @@ def type_evenly(terminal: Pty, text: str, pause: float) -> None:
             pytest.skip("the machine is too busy to type evenly")
         before = time.monotonic()
         time.sleep(pause)
+
+
+def drafts(world: World) -> list[str]:
+    return [path.read_text() for path in (world.task / ".marathon").glob("draft*")]
 
 
 @pytest.fixture
@@ -54,7 +58,7 @@ def test_a_typed_sentence_is_kept_and_offered_as_feedback(
         type_evenly(at_the_plan, f"{sentence}\r", pause)
         shown = at_the_plan.expect(OFFERED).decode()
         assert f'{sentence}".' in shown
-        assert "[r] redo plan" in at_the_plan.expect(b"[c] comment\x1b").decode(), "the other way is as near"
+        assert "[r] redo plan" in at_the_plan.expect(b"[Esc] discard").decode(), "the other way is as near"
     assert not world.records("gate_answered")
     at_the_plan.send(b"f")
     at_the_plan.expect(b"Feedback:")
@@ -71,8 +75,48 @@ def test_an_enter_that_ends_a_sentence_after_a_pause_approves_nothing(world: Wor
     at_the_plan.expect(b"Press Enter again to go on without it.")
     assert not world.records("gate_answered")
     at_the_plan.send(b"\r")
+    at_the_plan.expect(b"Not sent: no, use postgres")
     at_the_plan.expect(b"implement \xc2\xb7 iteration 3")
-    assert (world.task / ".marathon" / "draft.md").read_text() == "no, use postgres", "still there for the next gate"
+    assert not drafts(world), "it belonged to that gate"
+
+
+def test_a_draft_can_be_discarded_and_is_never_offered_elsewhere(world: World, on_terminal: Callable[..., Pty]) -> None:
+    world.script(research(), plan())
+    terminal = on_terminal()
+    terminal.expect(KEYS_SHOWN)
+    terminal.send(b"no, use postgres\r")
+    terminal.expect(b"[Esc] discard")
+    terminal.send(b"\x1b")
+    terminal.expect(b'Discarded: "no, use postgres"')
+    assert not drafts(world)
+    terminal.send(b"f")
+    assert b"postgres" not in terminal.expect(b"Esc back")
+    terminal.send(b"about research")
+    terminal.expect(b"about research")
+    terminal.send(b"\x1b")
+    terminal.expect(b"What you typed is kept for this gate. Esc discards it.")
+    terminal.expect(HINT)
+    terminal.send(b"f")
+    terminal.expect(b"about research")
+    terminal.send(b"\x15")  # cleared, it is no draft either
+    time.sleep(0.2)
+    terminal.send(b"\x1b")
+    terminal.expect(b"Nothing was recorded. Choose again.")
+    terminal.expect(HINT)
+    assert not drafts(world)
+    terminal.send(b"half a thought\r")
+    terminal.expect(OFFERED.replace(b"implement", b"plan"))
+    terminal.send(b"q")
+    terminal.expect(b"The gate stays open")
+    assert terminal.wait() == 3
+    assert drafts(world) == ["half a thought"], "the gate is still the same one"
+    assert world.cli("approve", "task").returncode == 0
+    again = on_terminal()
+    again.expect(b"Phase: plan")
+    again.expect(KEYS_SHOWN)
+    again.send(b"f")
+    assert b"half a thought" not in again.expect(b"Esc back")
+    assert not drafts(world)
 
 
 def test_a_heavy_key_asks_once_more(world: World, at_the_plan: Pty) -> None:
@@ -95,7 +139,7 @@ def test_a_key_with_enter_is_that_key_and_a_lone_other_key_is_said_to_be_none(wo
     at_the_plan.send(b"q\r")
     at_the_plan.expect(b"The gate stays open")
     assert at_the_plan.wait() == 3
-    assert not (world.task / ".marathon" / "draft.md").exists()
+    assert not drafts(world)
 
 
 @pytest.mark.parametrize(("term", "pause"), [("xterm", 0.03), ("xterm", 0.3), ("dumb", 0.1)])
