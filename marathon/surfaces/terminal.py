@@ -19,6 +19,7 @@ from marathon.errors import MarathonError
 from marathon.git.writes import Kept
 from marathon.process.keys import Keys
 from marathon.process.signals import Interrupted, Signals
+from marathon.show.markdown import document_rows
 from marathon.surfaces.base import Elsewhere, GateView, Sight
 from marathon.surfaces.comment import ask_comment
 from marathon.surfaces.gate_text import EMPTY_ANSWER, RULE, describe, fitted, offer_line
@@ -373,22 +374,8 @@ def look(sight: Sight) -> None:
     """Through the user's pager, laid out for reading. A log is read from its end."""
     text = sight.read()
     if sight.form == "document":
-        text = _laid_out(clean(text))
+        columns = shutil.get_terminal_size().columns
+        text = "\n".join(document_rows(text, min(columns, _READABLE), columns, colored()))
     elif sight.form == "diff":
         text = paint_diff(clean(text))
     page(text, from_end=sight.form == "log")
-
-
-def _laid_out(text: str) -> str:
-    from io import StringIO
-
-    from rich.console import Console
-    from rich.markdown import Markdown
-
-    out, color = StringIO(), colored()
-    width = min(shutil.get_terminal_size().columns, _READABLE)
-    console = Console(
-        file=out, width=width, highlight=False, force_terminal=color, color_system="standard" if color else None
-    )
-    console.print(Markdown(text))
-    return out.getvalue()
