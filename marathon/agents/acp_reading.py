@@ -14,7 +14,7 @@ from typing import Any
 from marathon.agents.permissions import Request
 from marathon.agents.reading import Failure, failure_of, table_in, tables_in, text_in
 from marathon.core.budgets import number_in, usage_in
-from marathon.core.events import LONGEST_TEXT, Event, Text, ToolCalled, ToolEnded, Used
+from marathon.core.events import LONGEST_TEXT, Context, Event, Text, ToolCalled, ToolEnded, Used
 from marathon.core.text import one_line
 
 ALLOW = "--allow"  # before the program's own arguments
@@ -45,6 +45,8 @@ class Reading:
                 yield from self.ends_part()
                 yield from self._call(update)
             case "usage_update":
+                size, used = (int(number_in(update.get(name))) for name in ("size", "used"))
+                yield Context(self.model, size, used)
                 cost = number_in(table_in(update.get("cost")).get("amount"))
                 if cost > self._cost:
                     yield Used(usage_in({"cost": cost - self._cost, "model": self.model}))

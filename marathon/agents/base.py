@@ -16,6 +16,7 @@ from marathon.core.life import Steer
 from marathon.core.records import Ending
 from marathon.core.text import counted
 from marathon.errors import AgentUnavailable
+from marathon.process.input_line import InputLine
 from marathon.process.signals import Signals
 from marathon.process.start import Command, Exit, StartFailed
 from marathon.process.supervisor import Files
@@ -44,7 +45,6 @@ class Host:
     on_tick: Callable[[], bool]  # the agent calls this often; True asks to end the session at once
     timeout: float | None
     start: Callable[..., Exit]
-    attended: bool  # a human sits at the terminal
     mail: Callable[[], Mapping[str, object]]  # the runner state, as the agent's side left it
     new_steering: Callable[[], Sequence[Steer]]  # messages since the last call
     steer: Callable[[str, bool], Steer | None]  # stores what the human typed, with True for the next session
@@ -52,6 +52,11 @@ class Host:
     log: str = ""  # the path of the session's log of events
     detach: Callable[[], None] | None = None  # the human leaves, and the session goes on without a terminal
     usage_file: str = ""  # a program may append its usage there
+    line: InputLine | None = None  # of the human who sits at the terminal
+
+    @property
+    def attended(self) -> bool:
+        return self.line is not None
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from marathon.agents.conversation import OneSession
 from marathon.agents.programs import Program, ProgramAgent
 from marathon.agents.reading import Failure, failure_of, table_in, tables_in
 from marathon.core.budgets import Usage, number_in, usage_in
-from marathon.core.events import Event, Notice, Text, ToolCalled, ToolEnded, Used
+from marathon.core.events import Context, Event, Notice, Text, ToolCalled, ToolEnded, Used
 from marathon.core.life import Steer
 from marathon.core.text import one_line, says_complete
 from marathon.git.changes import git_folders
@@ -95,7 +95,10 @@ class Reading:
                 used_up = [each for each in windows if number_in(each.get("usedPercent")) >= 100]
                 self._resets_at = max((number_in(each.get("resetsAt")) for each in used_up), default=0)
             case "thread/tokenUsage/updated":
-                return self._used(table_in(table_in(params.get("tokenUsage")).get("total")))
+                usage = table_in(params.get("tokenUsage"))
+                window = int(number_in(usage.get("modelContextWindow")))
+                tokens = int(number_in(table_in(usage.get("last")).get("totalTokens")))
+                return [*self._used(table_in(usage.get("total"))), Context(self._model, window, tokens)]
             case "item/agentMessage/delta":
                 self._streamed.add(str(params.get("itemId")))
                 return [Text(str(params.get("delta", "")))]

@@ -18,7 +18,7 @@ from marathon.core.events import Notice, Used
 from marathon.core.text import one_line, says_complete
 from marathon.core.validation import Invalid
 from marathon.errors import AgentUnavailable, WrongUsage
-from marathon.process.input_line import InputLine, Typed
+from marathon.process.input_line import InputLine, Typed, for_next_session
 from marathon.process.start import Exit
 from marathon.store.files import read_regular
 
@@ -46,7 +46,7 @@ class CommandAgent:
         host = replace(host, env={**host.env, "MARATHON_USAGE_FILE": host.usage_file})
         session = _Session(host)
         terminal = self.mode == "tui"
-        typing = _Typing(host) if host.attended and not terminal else None
+        typing = _Typing(host, host.line) if host.line and not terminal else None
         with typing.line.keys if typing else contextlib.nullcontext():
             exit = run_program(
                 self.argv,
@@ -144,8 +144,8 @@ class _Session:
 class _Typing:
     """The program cannot be told anything while it works, so what the human types is for the next session."""
 
-    def __init__(self, host: Host) -> None:
-        self.line = InputLine(host.signals, host.emit)
+    def __init__(self, host: Host, line: InputLine) -> None:
+        self.line = line
         self.readers = {0: self.read}
         self._host = host
 
@@ -160,7 +160,7 @@ class _Typing:
             self.readers.clear()
         elif typed.text:
             self._host.steer(typed.text, True)
-            self._host.emit(Notice(f"→ for the next session: {one_line(typed.text)}"))
+            self._host.emit(for_next_session(typed.text))
 
     def resumed(self) -> None:
         """The shell had the terminal."""

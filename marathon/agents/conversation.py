@@ -21,7 +21,7 @@ from marathon.core.events import LONGEST_TEXT, Event, Notice, Output, Ticked
 from marathon.core.life import Steer
 from marathon.core.text import one_line
 from marathon.errors import AgentUnavailable
-from marathon.process.input_line import InputLine, Typed
+from marathon.process.input_line import Typed, for_next_session
 from marathon.process.start import Command, Exit, StartFailed
 from marathon.process.supervisor import Resident
 
@@ -41,7 +41,6 @@ class Conversation(ABC):
         self.hung_up = False  # nothing good can follow, so the program is ended at once
         self.seconds = 0.0
         self.last_words: deque[str] = deque(maxlen=4)
-        self.line = InputLine(host.signals, host.emit)
         self._readers: dict[int, Callable[[], None]] = {}  # of the keyboard, while the human may type
         self._unsent: list[Steer] = []
 
@@ -87,12 +86,14 @@ class Conversation(ABC):
 
     def converse(self, done: Callable[[], bool]) -> None:
         """Attend the program until `done`, or until it is gone, while the human may type."""
-        with self.line.keys if self.host.attended else contextlib.nullcontext():
-            self._readers = {0: self._read_key} if self.host.attended else {}
+        line = self.host.line
+        with line.keys if line else contextlib.nullcontext():
+            self._readers = {0: self._read_key} if line else {}
             self.attend(done, self.host.timeout)
-            if self.exit is None:
-                self.line.finish("The session", self.obey)
-            self.line.give_up()
+            if line and self.exit is None:
+                line.finish("The session", self.obey)
+            if line:
+                line.give_up()
         self._readers = {}
 
     def attend(self, done: Callable[[], bool], timeout: float | None) -> None:
@@ -132,9 +133,9 @@ class Conversation(ABC):
 
     def _resumed(self) -> None:
         """The shell had the terminal."""
-        if self._readers:
-            self.line.keys.again()
-            self.line.show()
+        if self._readers and self.host.line:
+            self.host.line.keys.again()
+            self.host.line.show()
         self.host.emit(Ticked())
 
     def hear(self, stream: str, line: bytes, complete: bool) -> None:
@@ -150,23 +151,23 @@ class Conversation(ABC):
     # From the human
 
     def _read_key(self) -> None:
-        if typed := self.line.read():
+        if self.host.line and (typed := self.host.line.read()):
             self.obey(typed)
 
     def obey(self, typed: Typed) -> None:
         key, text = typed
-        if typed.leaves and self.host.detach:
-            self.line.keys.restore()
+        if typed.leaves and self.host.detach and self.host.line:
+            self.host.line.keys.restore()
             self.host.detach()
             self._readers.clear()
-            self.host = replace(self.host, attended=False)
+            self.host = replace(self.host, line=None)
         elif key == "esc":
             self.stopped = True
             self.host.emit(Notice("Stopping the run…"))
             self.stop()
         elif text and (key == "alt+enter" or self.is_over() or not self.can_be_steered()):
             self.host.steer(text, True)
-            self.host.emit(Notice(f"→ for the next session: {one_line(text)}"))
+            self.host.emit(for_next_session(text))
         elif text and (steer := self.host.steer(text, False)):
             self._unsent.append(steer)
             self._send_steering()

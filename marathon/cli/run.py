@@ -45,7 +45,7 @@ from marathon.runner.opening import check_workflow
 from marathon.runner.status_query import Known, course_for, status_of
 from marathon.runner.workbench import Workbench
 from marathon.show.report import as_json, as_markdown
-from marathon.show.screen import KEPT, LEAVE, STEERED, Screen
+from marathon.show.screen import KEPT, LEAVE, STEERED, UNFOLD, Screen
 from marathon.show.status import Status
 from marathon.store.definitions import load_workflows, workflows_mark
 from marathon.store.file_store import FileStore, recorded_here
@@ -173,7 +173,7 @@ def conduct(
 ) -> int:
     """Open a marathon, run it to its end, and leave the reports. `begin` comes before the first step."""
     task, asked, home = options.task, not line.as_json, options.home or project
-    hints = (*(STEERED if team.first.can_be_steered else KEPT), *(() if options.answers_here else (LEAVE,)))
+    hints = (*(STEERED if team.first.can_be_steered else KEPT), *(() if options.answers_here else (LEAVE,)), UNFOLD)
     out, live = sys.stdout if asked else sys.stderr, on_terminal() and asked
     screen = Screen(out, live=live, notify=line.notify, hints=hints)
     with contextlib.ExitStack() as cleanup:

@@ -150,6 +150,16 @@ class Used(Logged):
 
 
 @dataclass(frozen=True)
+class Context(Logged):
+    """The model that works, and how much of its context is taken. Empty and 0 mean that nothing new is known."""
+
+    type = "context"
+    model: str = ""
+    window: int = 0  # tokens that fit
+    tokens: int = 0
+
+
+@dataclass(frozen=True)
 class Notice(Logged):
     """A sentence for the human."""
 
@@ -224,9 +234,15 @@ class RunnerEnded(Logged):
 
 @dataclass(frozen=True)
 class Typing:
-    """What the human is typing to the agent. It is empty when it was sent."""
+    """What the human is typing to the agent, before and behind the cursor. It is empty when it was sent."""
 
     text: str
+    behind: str = ""
+
+
+@dataclass(frozen=True)
+class Unfolding:
+    """The human wants to see the whole of what is folded, or no longer."""
 
 
 @dataclass(frozen=True)
@@ -258,7 +274,7 @@ class HumanNeeded:
     text: str
 
 
-Event = Logged | Typing | Ticked | Checking | Waiting | HumanNeeded
+Event = Logged | Typing | Unfolding | Ticked | Checking | Waiting | HumanNeeded
 Sink = Callable[[Event], None]
 _KINDS: dict[str, type[Logged]] = {kind.type: kind for kind in Logged.__subclasses__()}
 

@@ -48,13 +48,13 @@ class Keys:
         self._on_resume = on_resume  # after a Ctrl+Z, when the shell has written on the screen
         self._pastes_apart = pastes_apart and on_terminal()  # a pasted text is one "paste", not the keys in it
         self._keep_typed = keep_typed  # what is typed already is meant for this reader
-        self._presses: list[KeyPress] = []
+        self.presses: list[KeyPress] = []  # the last key, as prompt_toolkit names it
         self.pasted = ""  # the text of the last "paste"
 
     def __enter__(self) -> Keys:
         from prompt_toolkit.input.vt100_parser import Vt100Parser
 
-        self._parser = Vt100Parser(self._presses.append)
+        self._parser = Vt100Parser(self.presses.append)
         self._saved: list[Any] = termios.tcgetattr(self._fd)
         self.again(drop=not self._keep_typed)
         return self
@@ -121,16 +121,16 @@ class Keys:
 
     def _key(self) -> str:
         self._parser.reset()
-        self._presses.clear()
+        self.presses.clear()
         typed = self._character(None)
         self._parser.feed(typed)
-        while not self._presses and (more := self._character(_SEQUENCE_GAP)):
+        while not self.presses and (more := self._character(_SEQUENCE_GAP)):
             typed += more
             self._parser.feed(more)
             if typed == _PASTE_BEGINS:
                 return self._paste()
         self._parser.flush()
-        match [press.key for press in self._presses]:
+        match [press.key for press in self.presses]:
             case ["c-d"]:
                 raise EOFError
             case ["c-m" | "c-j"]:

@@ -19,6 +19,7 @@ from marathon.process.clock import moment
 from marathon.process.input_line import InputLine, Typed
 from marathon.process.signals import Interrupted, Signals
 from marathon.runner.gate_view import gate_view
+from marathon.runner.session import take_back
 from marathon.runner.status_query import Known, read_task, resume_command, waits_for
 from marathon.runner.verdicts import open_gate, send
 from marathon.show.program import program
@@ -47,7 +48,7 @@ class Attached:
         self._screen = screen
         self._logs = logs
         # What was typed before is kept, because nothing that is typed here answers a gate.
-        self._line = InputLine(signals, screen, keep_typed=True)
+        self._line = InputLine(signals, screen, lambda: take_back(self._task.inbox), keep_typed=True)
         self._surface = TerminalSurface(signals, self._task.own / "draft.md")
         self._gate_may_be_open = True
         self._rang_for = ""  # the gate the human was last called to

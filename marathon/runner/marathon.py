@@ -24,9 +24,11 @@ from marathon.core.records import Oversight, Record, StartedWith
 from marathon.core.steps import Now
 from marathon.git.writes import WriteGuard
 from marathon.process.clock import moment
+from marathon.process.input_line import InputLine
 from marathon.process.signals import Signals
 from marathon.runner import definition, gates, opening, verify
 from marathon.runner.journal import Journal
+from marathon.runner.session import take_back
 from marathon.runner.stops import Stops
 from marathon.runner.workbench import Workbench
 from marathon.store.agent_channel import AgentChannel, sweep
@@ -99,6 +101,7 @@ class Marathon:
     signals: Signals
     emit: Emitter
     stops: Stops
+    line: InputLine  # what the human types for the agent, in sessions and in waits
     trusted: Trusted
     codes: GateCodes
     environ: Mapping[str, str]
@@ -212,6 +215,7 @@ def open(
             signals=signals,
             emit=emit,
             stops=Stops(options.task, store, runner, lambda: journal.life, emit),
+            line=InputLine(signals, emit, lambda: take_back(store)),
             trusted=Trusted(trusted),
             codes=GateCodes(codes),
             workflows=workflows,

@@ -41,7 +41,9 @@ from marathon.runner.background import detach, may_detach
 from marathon.runner.hand_edits import record_edits
 from marathon.runner.sandbox import wrap
 from marathon.runner.session_inputs import briefing, channel_fields, environment
+from marathon.store.base import Store
 from marathon.store.files import write_atomic
+from marathon.store.inbox import Inbox
 
 if TYPE_CHECKING:
     from marathon.runner.marathon import Marathon
@@ -60,6 +62,14 @@ def take_steering(marathon: Marathon, *, between: bool = False) -> Life:
                 marathon.record(SteerTaken(id=message.id, text=message.text))
             marathon.store.remove(message.id)
     return marathon.life
+
+
+def take_back(messages: Store | Inbox) -> str:
+    """The latest message that no session was given yet. It is sent no more."""
+    waiting = [each for each in messages.messages() if each.kind == "steer"]
+    for message in waiting[-1:]:
+        messages.remove(message.id)
+    return waiting[-1].text if waiting else ""
 
 
 def take_feedback(marathon: Marathon) -> None:
@@ -276,7 +286,6 @@ def _host(marathon: Marathon, life: Life, agent: str, phase: str, prompt: str, l
         on_tick=marathon.stops.now,
         timeout=marathon.options.limits.session_timeout or None,
         start=run,
-        attended=marathon.surface.interactive,
         mail=marathon.channel.read,
         new_steering=new_steering,
         steer=steer,
@@ -284,6 +293,7 @@ def _host(marathon: Marathon, life: Life, agent: str, phase: str, prompt: str, l
         log=log,
         detach=partial(detach, marathon) if may_detach(marathon) else None,
         usage_file=usage_file,
+        line=marathon.line if marathon.surface.interactive else None,
     )
 
 

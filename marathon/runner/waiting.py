@@ -9,9 +9,8 @@ from marathon.core import events
 from marathon.core.events import WaitBegan, Waiting
 from marathon.core.records import WaitEnded, WaitStarted
 from marathon.core.steps import Wait, carried_over, left, wait_record
-from marathon.core.text import one_line
 from marathon.process.clock import time_of_day
-from marathon.process.input_line import InputLine, Typed
+from marathon.process.input_line import Typed, for_next_session
 from marathon.runner.background import detach, may_detach
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def _count_down(marathon: Marathon, started: WaitStarted, reason: str) -> bool:
     """True if the human ended it early, with an empty Enter. Words are kept for the next session."""
     marathon.emit(WaitBegan(reason, left(started, marathon.now())))
     marathon.end_programs()
-    line, over = InputLine(marathon.signals, marathon.emit), False
+    line, over = marathon.line, False
 
     def obey(typed: Typed) -> None:
         nonlocal over
@@ -50,7 +49,7 @@ def _count_down(marathon: Marathon, started: WaitStarted, reason: str) -> bool:
             detach(marathon)
         elif typed.text:
             marathon.store.put("steer", text=typed.text, later=True)
-            marathon.tell(f"→ for the next session: {one_line(typed.text)}")
+            marathon.emit(for_next_session(typed.text))
         else:
             over = typed.key == "enter"
 

@@ -15,6 +15,7 @@ from marathon.show.status import check_line
 BOLD, DIM, RED, GREEN, YELLOW, CYAN, HEAD, THOUGHT = "1", "2", "31", "32", "33", "36", "1;36", "2;3"
 _LEVELS = {"info": ("", BOLD), "warning": ("⚠️  ", YELLOW), "error": ("❌ ", RED)}
 _RESULT_LINES, _DIFF_LINES, _THOUGHT_LINES = 5, 40, 3
+_ALL = 10**9
 _LONGEST_LINE = 400  # characters of a line that a tool printed
 _MOST_COMPARED = 400  # lines; comparing more takes long
 
@@ -126,30 +127,33 @@ def title(call: events.ToolCalled, seconds: float = 0) -> str:
     return f"{one_line(call.name, 40)} {call.summary}".rstrip() + lines + took
 
 
-def call_block(call: events.ToolCalled, end: events.ToolEnded | None) -> Block:
-    """A call with its result, or without one if the session was over before the call."""
+def call_block(call: events.ToolCalled, end: events.ToolEnded | None, *, whole: bool = False) -> Block:
+    """A call with its result, or without one if the session was over before the call. `whole` folds nothing."""
     if end is None:
         return [Line(f"⚙ {title(call)}", CYAN), *printed("it did not end")]
     name = call.name.lower()
-    lines = _ARGUMENTS[name](call.arguments) if name in _ARGUMENTS else []
-    lines = _diff(end.diff.splitlines()) if end.diff else lines
+    lines = _ARGUMENTS[name](call.arguments, whole) if name in _ARGUMENTS else []
+    lines = _diff(end.diff.splitlines(), whole) if end.diff else lines
+    most = _ALL if whole else _RESULT_LINES
     if end.failed:
-        return [Line(f"✗ {title(call, end.seconds)} · failed", RED), *lines, *printed(end.text, RED, last=True)]
+        result = printed(end.text, RED, last=True, most=most)
+        return [Line(f"✗ {title(call, end.seconds)} · failed", RED), *lines, *result]
     # What was edited or written says more than that it succeeded.
-    return [Line(f"⚙ {title(call, end.seconds)}", CYAN), *(lines or printed(end.text, last=name == "bash"))]
+    result = lines or printed(end.text, last=name == "bash", most=most)
+    return [Line(f"⚙ {title(call, end.seconds)}", CYAN), *result]
 
 
 def printed(text: str, style: str = DIM, *, last: bool = False, most: int = _RESULT_LINES) -> list[Line]:
     """What a tool printed, without empty lines: its beginning, or its end."""
-    lines = [Line(_cut(line), style, "  │ ") for line in text.splitlines() if line.strip()]
+    lines = [Line(_cut(line, most), style, "  │ ") for line in text.splitlines() if line.strip()]
     return _folded(lines, most, last=last)
 
 
-def thought(text: str, width: int | None) -> Block:
+def thought(text: str, width: int | None, *, whole: bool = False) -> Block:
     lines = [line for line in clean(text).expandtabs(4).splitlines() if line.strip()]
     if width:
         lines = [row for line in lines for row in wrapped(line, width)]
-    return _folded([Line(line, THOUGHT) for line in lines], _THOUGHT_LINES)
+    return _folded([Line(line, THOUGHT) for line in lines], _ALL if whole else _THOUGHT_LINES)
 
 
 def _folded(lines: list[Line], most: int, *, last: bool = False) -> list[Line]:
@@ -161,11 +165,11 @@ def _folded(lines: list[Line], most: int, *, last: bool = False) -> list[Line]:
     return [note, *lines[-most:]] if last else [*lines[:most], note]
 
 
-def _cut(line: str) -> str:
-    return line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + "…"
+def _cut(line: str, most: int) -> str:
+    return line if len(line) <= _LONGEST_LINE or most == _ALL else line[:_LONGEST_LINE] + "…"
 
 
-def _edits(arguments: Mapping[str, Any]) -> list[Line]:
+def _edits(arguments: Mapping[str, Any], whole: bool) -> list[Line]:
     """The changes of an edit, as pi or Claude Code names them."""
     edits, lines = arguments.get("edits"), list[str]()
     for edit in edits if isinstance(edits, list) else [arguments]:
@@ -173,7 +177,7 @@ def _edits(arguments: Mapping[str, Any]) -> list[Line]:
         old, new = known.get("oldText", known.get("old_string")), known.get("newText", known.get("new_string"))
         if isinstance(old, str) and isinstance(new, str):
             lines += _changes(old.splitlines(), new.splitlines())
-    return _diff(lines)
+    return _diff(lines, whole)
 
 
 def _changes(old: list[str], new: list[str]) -> list[str]:
@@ -184,14 +188,14 @@ def _changes(old: list[str], new: list[str]) -> list[str]:
     return [line for line in ndiff(old, new) if line[0] != "?"]
 
 
-def _diff(lines: list[str]) -> list[Line]:
-    styles = {"-": RED, "+": GREEN}
-    return _folded([Line(_cut(line), styles.get(line[:1], DIM), "  │ ") for line in lines], _DIFF_LINES)
+def _diff(lines: list[str], whole: bool) -> list[Line]:
+    styles, most = {"-": RED, "+": GREEN}, _ALL if whole else _DIFF_LINES
+    return _folded([Line(_cut(line, most), styles.get(line[:1], DIM), "  │ ") for line in lines], most)
 
 
-def _content(arguments: Mapping[str, Any]) -> list[Line]:
-    content = arguments.get("content")
-    return printed(content, GREEN) if isinstance(content, str) else []
+def _content(arguments: Mapping[str, Any], whole: bool) -> list[Line]:
+    content, most = arguments.get("content"), _ALL if whole else _RESULT_LINES
+    return printed(content, GREEN, most=most) if isinstance(content, str) else []
 
 
 _ARGUMENTS = {"edit": _edits, "write": _content}

@@ -19,18 +19,24 @@ class Region:
         self._color = color
         self._drawn: list[str] = []
         self._widths: list[int] = []
+        self._cursor: int | None = None
 
-    def draw(self, above: Sequence[str], lines: Sequence[Line]) -> None:
-        """Write lines that stay, and these rows below them. What is the same is not written again."""
+    def draw(self, above: Sequence[str], lines: Sequence[Line], cursor: int | None = None) -> None:
+        """Write lines that stay, and these rows below them. What is the same is not written again.
+
+        The cursor stands in the last row, at this cell or at its end.
+        """
         columns, height = shutil.get_terminal_size()
         lines = [Line(fit(clean(line.margin + line.text), columns - 1), line.style) for line in lines[-height:]]
         rows = [styled(line.text, line.style, self._color) for line in lines]
-        if not above and rows == self._drawn:
+        if not above and rows == self._drawn and cursor == self._cursor:
             return
         # Rows are overwritten, so that nothing flickers.
         rest, below = ("\x1b[K", "\x1b[J") if self._drawn else ("", "")
         shown = "".join(f"{line}{rest}\n" for line in above) + f"{rest}\n".join(rows)
-        self._out.write(self._back(columns) + shown + below)
+        at = "" if cursor is None else f"\x1b[{cursor + 1}G"
+        self._out.write(self._back(columns) + shown + below + at)
+        self._cursor = cursor
         self._drawn, self._widths = rows, [cells(line.text) for line in lines]
 
     def forget(self) -> None:
@@ -62,6 +68,14 @@ def fit(text: str, room: int) -> str:
     from rich.cells import set_cell_size
 
     return text if cells(text) <= room else set_cell_size(text, max(room - 1, 0)).rstrip() + "…"
+
+
+def typed_row(before: str, behind: str, width: int) -> tuple[Line, int]:
+    """What a human types, and the cell of the cursor. Of a long line, the part around the cursor is shown."""
+    room = max(width - 3, 1)
+    after = fit(behind, max(room - cells(before), room // 3))
+    shown = "› " + fit_end(before, room - cells(after))
+    return Line(shown + after), cells(shown)
 
 
 def fit_end(text: str, room: int) -> str:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
 from marathon.core import events
 from marathon.core.budgets import Usage
 from marathon.core.names import short_name
-from marathon.core.text import clean, duration, one_line
+from marathon.core.text import amount, clean, duration, one_line
 from marathon.show import blocks
 from marathon.show.blocks import Block, Line, Prose
-from marathon.show.live import Region, fit_end, footer
-from marathon.show.markdown import split_complete, wrapped
+from marathon.show.live import Region, fit, footer, typed_row
+from marathon.show.markdown import cells, split_complete, wrapped
 from marathon.show.outlet import Outlet
 
 WATCHED = ("type to tell it", "Alt+Enter next session", "Esc Esc stop")  # with attach,
@@ -24,6 +24,7 @@ STEERED = ("type to steer", "Alt+Enter next session", "Esc stop")  # what a huma
 KEPT = ("type a note for the next session",)  # while a program works that cannot be told anything,
 IN_WAIT = ("Enter go on now", "type a note")  # and in a wait
 LEAVE = "b Enter leave"
+UNFOLD = "Ctrl+O unfold"
 _OF_WORK = events.Ticked | events.Text | events.Output | events.ToolCalled
 _AMID_TEXT = events.Text | events.ToolUpdated | events.Output | events.Notice  # these do not end a message
 _BETWEEN_DRAWINGS = 0.1  # seconds
@@ -60,11 +61,14 @@ class Screen:
         self._working = False  # the agent leaves the terminal to us, so the footer may be drawn
         self._began = 0.0
         self._used = Usage()
+        self._context = events.Context()
         self._calls: dict[str, _Running] = {}
         self._speech = ""  # Markdown that is not complete
         self._thought = ""
         self._compacting = 0.0  # since when
-        self._typed = ""
+        self._typed = events.Typing("")
+        self._unfolded = False
+        self._whole: Block = []  # of the last block that was folded
         self._status: list[Line] = []  # of a check or a wait, in place of the footer
         self._above: list[str] = []  # lines that are not written yet
         self._last = ""  # the kind of the last block
@@ -83,6 +87,7 @@ class Screen:
                 self._end_calls()
                 self._session, self._working = event, False
                 self._began, self._used = event.at or time.time(), Usage()
+                self._context = events.Context()
                 self._put(blocks.block_of(event))
             case events.Text():
                 self._say(event)
@@ -95,32 +100,45 @@ class Screen:
                     self._calls[event.id].tail = event.text
             case events.ToolEnded():
                 known = self._calls.pop(event.id, None)
-                self._put(blocks.call_block(known.call if known else events.ToolCalled(event.id, event.name), event))
+                call = known.call if known else events.ToolCalled(event.id, event.name)
+                self._put_folded(lambda whole: blocks.call_block(call, event, whole=whole))
             case events.Used():
                 self._used = self._used.plus(event.usage)
+                if event.usage.turns:  # what a message was given and said is what the context holds
+                    self._know(events.Context(event.usage.model, tokens=event.usage.tokens))
+            case events.Context():
+                self._know(event)
             case events.Typing():
-                before, self._typed = self._typed, clean(event.text)
+                before, self._typed = self._typed, events.Typing(clean(event.text), clean(event.behind))
                 if self._typed == before:  # another program had the terminal and moved the cursor
                     self._region.forget()
+            case events.Unfolding():
+                self._unfolded = not self._unfolded
+                said = "Whole from now on. Ctrl+O folds again." if self._unfolded else "Folded from now on."
+                self._put([*(self._whole if self._unfolded else ()), Line(said, blocks.DIM)])
             case events.Checking():
                 self._show_status(f"checking: {one_line(event.name, 120)}", duration(event.seconds))
             case events.Waiting():
                 hints = [*IN_WAIT, *({LEAVE} & {*self._hints})] if event.skippable else []
-                hints = ["Enter keeps it for the next session"] if self._typed else hints
+                hints = ["Enter keeps it for the next session"] if self._is_typing else hints
                 room = (self._width or 80) - len(" · ".join(hints)) - 24 if hints else 120  # the hints come first
                 self._show_status(one_line(event.reason, max(room, 24)), f"{duration(event.left)} left", hints)
             case events.WaitBegan() if self._live:
                 pass  # the countdown says it
             case events.SessionEnded():
                 self._end_calls()
-                self._session, self._working, self._typed = None, False, ""
+                self._session, self._working, self._typed = None, False, events.Typing("")
                 self._put(blocks.block_of(event))
             case events.HumanNeeded():
                 self._ring(event.text)
+            case events.CompactionEnded(after=after) if after:
+                self._know(events.Context(tokens=after))
+                self._compacting = 0.0
+                self._put(blocks.block_of(event))
             case events.Logged():
                 self._compacting = (event.at or time.time()) if isinstance(event, events.CompactionBegan) else 0.0
                 self._put(blocks.block_of(event))
-        self._draw(at_once=isinstance(event, events.Typing | events.Notice))
+        self._draw(at_once=isinstance(event, events.Typing | events.Unfolding | events.Notice))
 
     def show_now(self) -> None:
         """Write what waits for the next drawing."""
@@ -134,6 +152,11 @@ class Screen:
         self._draw(at_once=True)
         self._out.close()
 
+    def _know(self, new: events.Context) -> None:
+        known = self._context
+        model, window = new.model or known.model, new.window or known.window
+        self._context = events.Context(model, window, new.tokens or known.tokens)
+
     # What stays
 
     def _put(self, block: Block) -> None:
@@ -146,6 +169,17 @@ class Screen:
             self._above.append("")
         self._last = kind
         self._above += blocks.rows(block, self._width, self._color)
+
+    def _put_folded(self, block: Callable[[bool], Block]) -> None:
+        """A block that may be long: its beginning or its end, or the whole of it."""
+        folded, whole = block(False), block(True)
+        if folded != whole:
+            self._whole = whole
+        self._put(whole if self._unfolded else folded)
+
+    @property
+    def _is_typing(self) -> bool:
+        return self._typed != events.Typing("")
 
     @property
     def _width(self) -> int | None:
@@ -170,7 +204,7 @@ class Screen:
 
     def _put_thought(self) -> None:
         text, self._thought = self._thought, ""
-        self._put(blocks.thought(text, self._width))
+        self._put_folded(lambda whole: blocks.thought(text, self._width, whole=whole))
 
     def _end_text(self) -> None:
         self._put_thought()
@@ -193,26 +227,35 @@ class Screen:
             return
         else:
             self._next_drawing = now + _BETWEEN_DRAWINGS
-            self._region.draw(self._above, self._rows())
+            rows = self._rows()
+            if rows and self._is_typing:
+                columns = shutil.get_terminal_size().columns
+                line, cursor = typed_row(self._typed.text, self._typed.behind, columns - 1)
+                self._region.draw(self._above, [*rows, line], cursor if self._typed.behind else None)
+            else:
+                self._region.draw(self._above, rows)
         self._above = []
 
     def _rows(self) -> list[Line]:
         columns, height = shutil.get_terminal_size()
-        # Of a long line, the end is shown, where the cursor is.
-        typed = [Line("› " + fit_end(self._typed, columns - 4))] if self._typed else []
         if self._status or not self._session or not self._working:
-            return [*self._status, *(typed if self._status else ())]
+            return self._status
         now, most = time.time(), max(0, min(_LIVE_ROWS, height - 5))
-        shown = self._unfinished(columns - 1, most)
+        # Each running call has a row with its time. What is left is for what the calls print and the agent says.
+        room, calls = max(0, most - len(self._calls)), list[Line]()
         for running in self._calls.values():
-            shown.append(Line(f"⚙ {blocks.title(running.call, now - running.since)}", blocks.CYAN))
-            shown += blocks.printed(running.tail, last=True, most=_TAIL_LINES)[-_TAIL_LINES:]
+            took = f" · {duration(now - running.since)}"
+            calls.append(Line(fit(f"⚙ {blocks.title(running.call)}", columns - 1 - cells(took)) + took, blocks.CYAN))
+            tail = blocks.printed(running.tail, last=True, most=_TAIL_LINES)[-min(_TAIL_LINES, room) :] if room else []
+            room -= len(tail)
+            calls += tail
+        shown = [*self._unfinished(columns - 1, room), *calls]
         if self._compacting:
             shown.append(Line(f"⏳ Compacting · {duration(now - self._compacting)}", blocks.DIM))
         if len(shown) > max(most, 1):
             shown = [*shown[:most], Line(f"… {len(shown) - most} more lines", blocks.DIM)]
-        bottom = [footer(self._facts(self._session, now), () if self._typed else self._hints, columns - 1)]
-        return [*([Line("")] if shown else []), *shown, Line(""), *bottom, *typed]
+        bottom = [footer(self._facts(self._session, now), () if self._is_typing else self._hints, columns - 1)]
+        return [*([Line("")] if shown else []), *shown, Line(""), *bottom]
 
     def _show_status(self, what: str, time: str, hints: Sequence[str] = ()) -> None:
         self._status = [footer([f"⏳ {what}", time], hints, self._width or 80)._replace(style="")]
@@ -221,14 +264,18 @@ class Screen:
         """The end of what the agent says or thinks right now."""
         text, style = (self._thought, blocks.THOUGHT) if self._thought else (self._speech, "")
         lines = clean(text).expandtabs(4).rstrip().split("\n")[-most:] if text.strip() else []
-        return [Line(row, style) for line in lines for row in wrapped(line, width)][-most:]
+        return [Line(row, style) for line in lines for row in wrapped(line, width)][-most:] if most else []
 
     def _facts(self, session: events.SessionBegan, now: float) -> list[str]:
         name, most = one_line(short_name(session.task), 60), session.max_iterations
         number = f"{session.iteration}/{most}" if most else f"iteration {session.iteration}"
         cost, allowed = session.spent + self._used.cost, f" of ${session.max_cost:g}" if session.max_cost else ""
         money = f"${cost:.2f}{allowed}" if cost or allowed else ""
-        return [fact for fact in (name, blocks.head(session), number, duration(now - self._began), money) if fact]
+        context = self._context
+        share = f"{context.tokens / context.window:.0%}" if context.window else amount(context.tokens)
+        taken = f"context {share}" if context.tokens else ""
+        facts = (name, blocks.head(session), number, duration(now - self._began), money, taken, context.model)
+        return [one_line(fact, 60) for fact in facts if fact]
 
     def _ring(self, text: str) -> None:
         if self._notify and self._live:

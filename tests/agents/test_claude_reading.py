@@ -11,7 +11,7 @@ import pytest
 from marathon.agents.base import Outcome
 from marathon.agents.claude.stream import Reading, denials, permissions, rules
 from marathon.core.budgets import Usage
-from marathon.core.events import Event, Notice, Text, ToolCalled, ToolEnded, usage_of
+from marathon.core.events import Context, Event, Notice, Text, ToolCalled, ToolEnded, usage_of
 
 Record = dict[str, Any]
 INIT = {"type": "system", "subtype": "init", "session_id": "428913d1", "model": "claude-opus-5-5"}
@@ -133,7 +133,7 @@ def retry(**fields: Any) -> Record:
 
 def test_only_a_retry_that_can_help_is_left_to_claude() -> None:
     reading, events = read(INIT, retry(error_status=529, error="overloaded"))
-    assert events == [Notice("Claude tries again (1/10) in 1s: 529: overloaded", "warning")]
+    assert events == [Context("claude-opus-5-5"), Notice("Claude tries again (1/10) in 1s: 529: overloaded", "warning")]
     assert reading.failure is None
     wrong = ending(retry(error_status=401, error="authentication_failed"))
     assert (wrong.cause, wrong.permanent) == ("401: authentication_failed (start claude and type /login)", True)

@@ -45,7 +45,6 @@ class Runner:
             "on_tick": lambda: False,
             "timeout": 30.0,
             "start": run,
-            "attended": False,
             "mail": dict,
             "new_steering": list,
             "steer": lambda text, later: None,

@@ -20,6 +20,7 @@ from marathon.core.events import (
     CheckEnded,
     CompactionBegan,
     CompactionEnded,
+    Context,
     Event,
     HumanNeeded,
     Notice,
@@ -34,6 +35,7 @@ from marathon.core.events import (
     ToolEnded,
     ToolUpdated,
     Typing,
+    Unfolding,
     Used,
     WaitBegan,
     Waiting,
@@ -50,7 +52,7 @@ BEGAN = SessionBegan(run=1, iteration=3, phase="plan", emoji="📝", agent="pi",
 LIMITED = replace(BEGAN, task="20260101-101010-my-task", max_iterations=100, max_cost=10, spent=0.5)
 OVER = SessionEnded(iteration=3, phase="plan", ending="ended", cause="", seconds=65)
 # What the screen itself says to a terminal: start of line, upwards, erase, style.
-OWN = re.compile(r"\r|\x1b\[(?:\d*A|[KJ]|[\d;]*m)")
+OWN = re.compile(r"\r|\x1b\[(?:\d*A|[KJ]|\d+G|[\d;]*m)")
 # What an agent might say to one, each with a trace that a reader would see.
 HOSTILE = [
     "\x1b[2J",
@@ -122,6 +124,9 @@ def telling(text: str) -> list[Event]:
         ToolEnded("unknown", text, text),
         Typing(text),
         Ticked(),
+        Typing(text, text),
+        Context(text, 10, 5),
+        Unfolding(),
         Typing(""),
         CompactionBegan(text),
         CompactionEnded(error=text),
@@ -147,7 +152,8 @@ def test_nothing_in_any_text_reaches_the_terminal_as_a_command(text: str, live: 
         assert "\x1b" not in shown(*telling(text))
 
 
-def test_styles_in_an_agent_s_text_are_not_taken_over() -> None:
+def test_styles_in_an_agent_s_text_are_not_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time", lambda: 1e9)  # for both pictures
     red = "\x1b[31mred\x1b[0m"
     assert shown(*telling(red), live=True) == shown(*telling("red"), live=True)
 
@@ -374,9 +380,50 @@ def test_running_calls_show_their_time_and_their_last_lines_and_then_give_way_to
         Ticked(),
     ]
     lines = seen(*events)
-    assert lines[2:8] == ["⚙ bash make a · 12s", "  │ a 2", "  │ a 3", "  │ a 4", "⚙ bash make b", ""]
+    assert lines[2:8] == ["⚙ bash make a · 12s", "  │ a 2", "  │ a 3", "  │ a 4", "⚙ bash make b · 0s", ""]
     lines = seen(*events, ToolEnded("1", "bash", "done", seconds=12.5), Ticked())
-    assert lines[1:-1] == ["", "⚙ bash make a · 12s", "  │ done", "", "⚙ bash make b", ""]
+    assert lines[1:-1] == ["", "⚙ bash make a · 12s", "  │ done", "", "⚙ bash make b · 0s", ""]
+
+
+def test_the_time_of_a_running_call_is_never_cut_and_never_hidden_by_what_the_agent_says() -> None:
+    long = replace(call("1", command="make " + "x" * 200), at=time.time() - 72.2)
+    lines = seen(LIMITED, long, Text("word " * 500), Ticked(), columns=60)
+    (row,) = [line for line in lines if line.startswith("⚙ bash make x")]
+    assert row.endswith("… · 1m 12s")
+    assert cell_len(row) < 60
+
+
+def test_ctrl_o_shows_the_whole_of_what_was_folded_and_folds_again() -> None:
+    ended = [ToolEnded("1", "bash", "\n".join(f"line {number}" for number in range(20)) + "\n" + "y" * 500)]
+    events: list[Event] = [LIMITED, call("1", command="make"), *ended]
+    assert "line 3" not in shown(*events, live=True)
+    lines = seen(*events, Unfolding(), call("2", command="more"), ToolEnded("2", "bash", "\n".join("abcdefgh")))
+    assert [line for line in lines if "line " in line and "│" in line] == [
+        *(f"  │ line {number}" for number in range(16, 20)),
+        *(f"  │ line {number}" for number in range(20)),
+    ]
+    assert sum(line.count("y") for line in lines if line.startswith("  │ y")) == 401 - 1 + 500
+    assert "  │ a" in lines, "so is what comes after it"
+    again = seen(*events, Unfolding(), Unfolding(), call("2"), ToolEnded("2", "bash", "\n".join("abcdefgh")))
+    assert "  │ … 3 earlier lines" in again[-8:]
+
+
+def test_the_footer_names_the_model_and_how_full_its_context_is() -> None:
+    used = Used(Usage(input=20_000, cacheRead=30_000, output=500, turns=1, model="sonnet-5"))
+    facts = "my-task │ 📝 plan │ 3/100 │ 0s │ $0.50 of $10"
+    assert seen(LIMITED, used, Ticked())[-1] == f"{facts} │ context 50.5k │ sonnet-5"
+    full: list[Event] = [LIMITED, Context("sonnet-5", 200_000), Ticked(), used]
+    assert seen(*full, Ticked(), columns=120)[-1].startswith(f"{facts} │ context 25% │ sonnet-5 │ ")
+    compacted = CompactionEnded(50_500, 10_000)
+    assert f"{facts} │ context 5% │ sonnet-5" in seen(*full, compacted, Ticked())[-1]
+
+
+def test_the_cursor_stands_in_the_line_that_is_typed() -> None:
+    written = shown(LIMITED, Ticked(), Typing("mind ", "the gap"), live=True, closed=False)
+    assert written.endswith("› mind the gap\x1b[J\x1b[8G")
+    long = shown(LIMITED, Ticked(), Typing("x" * 500, "y" * 500), live=True, closed=False)
+    assert re.search(r"› …x{40,}y{20,}…\x1b\[J\x1b\[\d+G$", long)
+    assert seen(LIMITED, Ticked(), Typing("a", "b"), Typing("ac", "b"))[-1] == "› acb"
 
 
 def test_thoughts_are_folded_and_so_is_a_live_region_that_is_too_high() -> None:
@@ -386,7 +433,7 @@ def test_thoughts_are_folded_and_so_is_a_live_region_that_is_too_high() -> None:
     lines = seen(LIMITED, *calls, Ticked(), rows=12)
     assert lines[1:] == [
         "",
-        *(f"⚙ bash make {number}" for number in range(7)),
+        *(f"⚙ bash make {number} · 0s" for number in range(7)),
         "… 23 more lines",
         "",
         "my-task │ 📝 plan │ 3/100 │ 0s │ $0.50 of $10 │ type to steer · Esc stop",
@@ -452,7 +499,7 @@ def test_in_a_window_that_became_narrower_the_old_rows_are_overwritten(monkeypat
 def test_no_row_ever_wraps(monkeypatch: pytest.MonkeyPatch, columns: int, text: str) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     wide = columns < 3  # not even a margin fits
-    telling: list[Event] = [Output("out", text), call("1", command=text), Typing(text)]
+    telling: list[Event] = [Output("out", text), call("1", command=text), Typing(text), Typing(text, text)]
     events = [LIMITED, *telling, Waiting(text, 5, skippable=True)]
     rows = [OWN.sub("", row) for row in re.split(r"[\n\r]", shown(*events, live=True))]
     assert wide or max(map(cell_len, rows)) < max(columns, 12)

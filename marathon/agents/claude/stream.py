@@ -16,7 +16,7 @@ from marathon.agents.conversation import OneSession
 from marathon.agents.programs import Program, ProgramAgent
 from marathon.agents.reading import Failure, failure_of, table_in, tables_in, text_in
 from marathon.core.budgets import Usage, number_in, usage_in
-from marathon.core.events import Event, Notice, Text, ToolCalled, ToolEnded, Used
+from marathon.core.events import Context, Event, Notice, Text, ToolCalled, ToolEnded, Used
 from marathon.core.life import Steer
 from marathon.core.text import one_line, says_complete
 from marathon.store.places import states_folder
@@ -94,6 +94,7 @@ class Reading:
         match record.get("type"), record.get("subtype"):
             case "system", "init":
                 self.session, self.working = one_line(str(record.get("session_id", "")), 100), True
+                return [Context(one_line(str(record.get("model") or ""), 100))]
             case "system", "api_retry":
                 return self._retry(record)
             case "system", "permission_denied":

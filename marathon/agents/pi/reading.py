@@ -16,6 +16,7 @@ from marathon.core.events import (
     LONGEST_TEXT,
     CompactionBegan,
     CompactionEnded,
+    Context,
     Event,
     Notice,
     Output,
@@ -93,6 +94,10 @@ class Run:
         match record.get("type"):
             case "response":
                 self.responses[str(record.get("id", ""))] = record
+                if record.get("command") == "get_state":
+                    model = table_in(table_in(record.get("data")).get("model"))
+                    window = int(number_in(model.get("contextWindow")))
+                    return [Context(one_line(str(model.get("id") or ""), 100), window)]
             case "agent_start":
                 self.working = True
             case "agent_end" if not self.settles and record.get("willRetry") is not True:

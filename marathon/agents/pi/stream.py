@@ -78,6 +78,7 @@ class _Session(Conversation):
 
     def run(self) -> Outcome:
         self._run = Run(settles=self._settles)  # what pi said while it emptied its context does not count
+        self._request({"type": "get_state"})  # which model, and how large its context is
         request = self._request({"type": "prompt", "message": Path(self.host.prompt).read_text(encoding="utf-8")})
 
         def refused() -> bool:

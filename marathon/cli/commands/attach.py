@@ -14,7 +14,7 @@ from marathon.cli.find import enter, enter_omitted, is_task
 from marathon.cli.running import enter_running, running
 from marathon.errors import WrongUsage
 from marathon.process.terminal import interactive, on_terminal
-from marathon.show.screen import LEAVE, WATCHED, Screen
+from marathon.show.screen import LEAVE, UNFOLD, WATCHED, Screen
 from marathon.store.events import TaskLogs
 from marathon.store.lock import holder_of
 
@@ -34,7 +34,7 @@ def attach(ctx: click.Context, typed: Path | None) -> None:
     found = enter_running(typed)
     if not interactive():
         raise WrongUsage("attach needs a terminal. For a pipe: pi-marathon logs -f")
-    screen = Screen(sys.stdout, live=on_terminal(), notify=True, hints=(*WATCHED, LEAVE))
+    screen = Screen(sys.stdout, live=on_terminal(), notify=True, hints=(*WATCHED, LEAVE, UNFOLD))
     logs = TaskLogs(found.shown / ".marathon" / "runs")
     shown = [*logs.from_recent(_RECENT, _LITTLE), *logs.new()]
     for event in shown:
