@@ -5,38 +5,31 @@
  * The runner decides and writes. What the human says goes to it through a command of the program. A gate is answered
  * only by keys, in a dialog of this terminal: no tool and no message of a model leads there.
  */
-import { execFile, spawn, type ChildProcess } from "node:child_process";
-import { createHash, randomBytes } from "node:crypto";
 import * as fs from "node:fs";
-import { homedir, tmpdir } from "node:os";
+import { homedir } from "node:os";
 import * as path from "node:path";
 import type { ExtensionAPI, ExtensionCommandContext, ExtensionContext } from "@earendil-works/pi-coding-agent";
 import { Type } from "typebox";
-import { CONTROL, because, duration, entriesOf, inSession, inTerminal, loadedTwice } from "./marathon-loop.ts";
+import { CONTROL, because, entriesOf, inSession, inTerminal, loadedTwice } from "./marathon-loop.ts";
 import type { Fields } from "./marathon-loop.ts";
+import { drawn, loadParts, parts } from "./pi-marathon/drawing.ts";
+import type { Show, Shown } from "./pi-marathon/drawing.ts";
+import { Followed, nameOf } from "./pi-marathon/followed.ts";
+import { bytesOf, parsed } from "./pi-marathon/log.ts";
+import { PROGRAM, codeOf, done, inShell, made, split, startInBackground } from "./pi-marathon/program.ts";
 
-type Shown = { kind: "said" | "thought" | "tool" | "line" | "border" | "warning"; text: string } & Fields;
-type Show = (shown: Shown) => void;
 type Offer = { label: string; choice: string; phase: string | null; words: string; ask: string };
 
-const PROGRAM = "pi-marathon";
-const DETACH = ["--detach"]; // the program checks everything, goes on without a terminal, and this start ends
 const HELLO = "pi-marathon:inside";
 const ENTRY = "pi-marathon";
 const STOP_WITH_PI = "--stop-with-pi";
 const WIDGET = "marathon-loop";
 const TICK = 250; // milliseconds
-const A_MOMENT = 1000; // milliseconds, within which a program that was started holds its task or is gone
-const AT_ONCE = 4 * 1024 * 1024;
-const RECENT = 32 * 1024; // bytes of the log that are shown of a marathon that runs already
-const LONGEST_SHOWN = 16 * 1024; // characters of one entry; all of it stands in the log
 const ALT_ENTER = /^\x1b(\r|\n|\[13;3(:1)?u|\[27;3;13~)$/;
 const LATER = "Decide later: /marathon-loop asks again";
-const HINT = "Enter steers │ Alt+Enter: for the next session │ /ralph stop";
 const WELCOME = "marathon: /scribe writes a task with you, /marathon-loop PATH runs it";
 const WHILE_STARTING = 3000; // milliseconds; a gate before the first session is in no log
 const TAKES_VALUE = /^--(max-[a-z]+|reflect-every|agent|mode|oversight|breaker|session-timeout|retr[a-z-]+)$/;
-const ENDS_WELL = [0, 3, 4, 5]; // completed, waits for a human, limit, stuck: `status` says which
 const RALPH = "start NAME GOAL, stop, status, list, kill, clean";
 
 /** Survives /new, /resume and /reload, which load this file anew. */
@@ -48,354 +41,11 @@ export default function (pi: ExtensionAPI): void {
   new Inside(pi).register();
 }
 
-// The program
-
-/**
- * What a command of the program says. A refusal is an error with its sentence. The human's words go through a pipe
- * where the command line has a "-", because everyone can read command lines, and they cannot be long.
- */
-function done(words: string[], cwd: string, said = "", signal?: AbortSignal): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const how = { cwd, signal, timeout: 60_000, maxBuffer: AT_ONCE };
-    const child = execFile(PROGRAM, words, how, (error, stdout, stderr) => {
-      if ((error as NodeJS.ErrnoException | null)?.code === "ENOENT") return reject(new Error(notFound(words)));
-      if (!error) return resolve(stdout.replace(CONTROL, "").trim());
-      reject(new Error(stderr.replaceAll(`${PROGRAM}: `, "").trim() || because(error)));
-    });
-    child.stdin?.on("error", () => {}); // it was refused before it was read
-    child.stdin?.end(said);
-  });
-}
-
 /** The beginning of a text, as a dialog can show it. */
 function shortened(text: string, most = 15): string {
   const lines = text.split("\n");
   const more = lines.length > most ? [`… and ${lines.length - most} more lines: ${PROGRAM} clean --list`] : [];
   return [...lines.slice(0, most), ...more].join("\n");
-}
-
-/** Start a marathon that goes on when this pi ends. What it complains about can be read until then. */
-function startInBackground(words: string[], cwd: string): { child: ChildProcess; complaints: number } {
-  const file = path.join(tmpdir(), `pi-marathon-${randomBytes(8).toString("hex")}`);
-  const complaints = fs.openSync(file, "wx+", 0o600);
-  fs.unlinkSync(file);
-  const child = spawn(PROGRAM, words, { cwd, detached: true, stdio: ["ignore", "ignore", complaints] });
-  child.on("error", () => {}); // `alive` sees it
-  child.unref();
-  return { child, complaints };
-}
-
-/** The code of an open gate. Only this process reads it, and only after the human chose an answer. */
-function codeOf(token: string): string {
-  const mac = process.platform === "darwin" ? "Library/Application Support" : ".local/state";
-  const folder = path.join(process.env.XDG_STATE_HOME || path.join(homedir(), mac), "pi-marathon", "codes");
-  const name = createHash("sha256").update(token).digest("hex").slice(0, 32);
-  return fs.readFileSync(path.join(folder, name), "ascii").trim();
-}
-
-/** The process that holds the task, or held it last. Its number may be another's by now. */
-function holderOf(task: string): unknown {
-  try {
-    return JSON.parse(fs.readFileSync(path.join(task, ".marathon", "lock"), "utf8")).pid;
-  } catch {
-    return undefined;
-  }
-}
-
-function isAlive(pid: unknown): boolean {
-  try {
-    return typeof pid === "number" && pid > 0 && process.kill(pid, 0);
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
-  }
-}
-
-// Words
-
-const notFound = (words: string[]) => `${PROGRAM} is not on the PATH of this pi. ${inShell(words)}`;
-const inShell = (words: string[]) => `Type in a shell: ${[PROGRAM, ...words.map(quoted)].join(" ")}`;
-const quoted = (word: string) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
-
-/** A command line as a shell would split it, with quotes but nothing else. */
-function split(typed: string): string[] {
-  const words = typed.matchAll(/(?:"[^"]*"|'[^']*'|[^\s"'])+/g);
-  return [...words].map(([word]) => word.replace(/"([^"]*)"|'([^']*)'/g, "$1$2"));
-}
-
-const nameOf = (task: string) => path.basename(task).replace(/^\d{8}-\d{6}-/, "").replace(CONTROL, "");
-const cut = (text: string, most = LONGEST_SHOWN) =>
-  text.length > most ? `${text.slice(0, most)}… [${text.length - most} more characters are in the log]` : text;
-const oneLine = (text: string, most: number) => {
-  const line = text.replace(/\s+/g, " ").trim();
-  return line.length > most ? `${line.slice(0, most - 1)}…` : line;
-};
-const dollars = (cost: number) => `$${cost.toFixed(3)}`;
-
-function summary(given: Fields): string {
-  const telling = ["command", "path", "file_path", "pattern", "query", "url"].map((key) => given[key]);
-  return String(telling.find((value) => typeof value === "string") ?? JSON.stringify(given));
-}
-
-// The log
-
-/** Reads the events of a task, session after session, from the end of the log on, or from a little before. */
-class Log {
-  private at = { number: 0, file: "" };
-  private offset = 0;
-
-  constructor(private readonly task: string, before: number) {
-    this.at = this.later().at(-1) ?? this.at;
-    this.offset = this.at.file ? Math.max(0, fs.statSync(this.at.file).size - before) : 0;
-  }
-
-  /** The events that came since the last call. */
-  *read(): Generator<Fields> {
-    for (;;) {
-      const next = this.later()[0]; // before the rest is read, so that nothing is written behind our back
-      const before = this.offset;
-      yield* this.rest();
-      if (this.offset > before) continue;
-      if (!next) return;
-      this.at = next;
-      this.offset = 0;
-    }
-  }
-
-  private *rest(): Generator<Fields> {
-    const data = bytesOf(this.at.file, this.offset);
-    const whole = data.lastIndexOf("\n") + 1; // the rest of a line that is being written comes the next time
-    this.offset += whole || (data.length === AT_ONCE ? data.length : 0);
-    for (const line of data.toString("utf8", 0, whole).split("\n")) {
-      try {
-        const event = parsed(line);
-        if (event?.v >= 1) yield event;
-      } catch {
-        // not a line of ours
-      }
-    }
-  }
-
-  /** The logs of later sessions, the next one first. */
-  private later(): { number: number; file: string }[] {
-    const runs = path.join(this.task, ".marathon", "runs");
-    const found = entriesOf(runs).flatMap((run) =>
-      entriesOf(path.join(runs, run.name, "events")).map(({ name }) => {
-        const number = parseInt(run.name) * 1e6 + parseInt(name);
-        return { number, file: path.join(runs, run.name, "events", name) };
-      }),
-    );
-    return found.filter(({ number }) => number > this.at.number).sort((one, two) => one.number - two.number);
-  }
-}
-
-function bytesOf(file: string, offset: number): Buffer {
-  try {
-    const fd = fs.openSync(file, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK);
-    try {
-      const data = Buffer.alloc(Math.min(Math.max(fs.fstatSync(fd).size - offset, 0), AT_ONCE));
-      return data.subarray(0, fs.readSync(fd, data, 0, data.length, offset));
-    } finally {
-      fs.closeSync(fd);
-    }
-  } catch {
-    return Buffer.alloc(0);
-  }
-}
-
-/** JSON without anything that a terminal would act on. */
-function parsed(text: string): any {
-  return JSON.parse(text, (_key, value) => (typeof value === "string" ? value.replace(CONTROL, "") : value));
-}
-
-// What is shown
-
-/** pi's own components. They are imported when they are needed, because not every pi has each of them. */
-let parts: Fields = {};
-
-async function loadParts(): Promise<void> {
-  const load = async (name: string) => (await import(name)) as Fields;
-  try {
-    parts = { ...(await load("@earendil-works/pi-tui")), ...(await load("@earendil-works/pi-coding-agent")) };
-  } catch {
-    // Then there is the widget, and `pi-marathon logs`.
-  }
-}
-
-/** An entry of the transcript as pi draws its own. Entries are never sent to a model. */
-function drawn(shown: Shown, expanded: boolean, theme: Fields): any {
-  const { AssistantMessageComponent, ToolExecutionComponent, Text, getMarkdownTheme } = parts;
-  const { kind, text } = shown;
-  if (kind === "said" || kind === "thought") {
-    if (!AssistantMessageComponent || !getMarkdownTheme) return undefined;
-    const content = kind === "said" ? [{ type: "text", text }] : [{ type: "thinking", thinking: text }];
-    const message = { role: "assistant", content, stopReason: "stop" };
-    return withoutSpace(new AssistantMessageComponent(message, false, getMarkdownTheme()));
-  }
-  if (kind === "tool" && ToolExecutionComponent) {
-    const { id, name, given, failed, cwd } = shown;
-    const maker = /^[a-z]+$/.test(name) ? `create${name[0].toUpperCase()}${name.slice(1)}ToolDefinition` : "";
-    const ui = { requestRender: () => {} }; // the widget is drawn every second
-    const tool = new ToolExecutionComponent(name, id, given, {}, parts[maker]?.(cwd), ui, cwd);
-    tool.updateResult({ content: [{ type: "text", text }], isError: failed, details: detailsOf(name, given) });
-    tool.setExpanded(expanded);
-    return withoutSpace(tool);
-  }
-  const color = { border: "borderAccent", warning: "warning" }[kind as string] ?? "muted";
-  return Text ? new Text(theme.fg(color, text), 1, 0) : undefined;
-}
-
-/** Around an entry pi leaves a line itself. */
-function withoutSpace(component: Fields): Fields {
-  const render = (width: number) => {
-    const lines: string[] = component.render(width);
-    return lines[0]?.trim() === "" ? lines.slice(1) : lines;
-  };
-  return { render, invalidate: () => component.invalidate() };
-}
-
-/** The log has no diff of an edit, but it has both texts. */
-function detailsOf(name: string, given: Fields): Fields | undefined {
-  const edits: Fields[] = name !== "edit" ? [] : Array.isArray(given.edits) ? given.edits : [given];
-  const diffs = edits.map(({ oldText, newText }) => parts.generateDiffString?.(String(oldText), String(newText)).diff);
-  return diffs.length > 0 && diffs[0] !== undefined ? { diff: diffs.join("\n") } : undefined;
-}
-
-// The marathon that this session shows
-
-class Followed {
-  status: Fields = {};
-  asking: AbortController | undefined; // while a dialog of the gate is open
-  asked = 0; // when the status was last asked for
-  private log: Log;
-  private gone: unknown; // the process that held the task last, once it is known that none does
-  private readonly tools = new Map<string, Fields>();
-  private said = { text: "", thinking: false };
-  private state = "starting";
-  private cost = 0;
-  private started: { child: ChildProcess; complaints: number; at: number } | undefined;
-
-  constructor(readonly task: string, readonly words: string[], readonly cwd: string) {
-    this.log = new Log(task, 0);
-  }
-
-  /** Show what a marathon that runs already did just before. */
-  rewind(): void {
-    this.log = new Log(this.task, RECENT);
-  }
-
-  start(): void {
-    this.state = "starting";
-    this.started = { ...startInBackground([...DETACH, ...this.words], this.cwd), at: Date.now() };
-  }
-
-  /** Whether a runner works on the task, or is about to. */
-  alive(): boolean {
-    const holder = holderOf(this.task);
-    if (holder !== this.gone && isAlive(holder)) return true;
-    const { child, at = 0 } = this.started ?? {};
-    const starts = child?.pid !== undefined && child.exitCode === null && child.signalCode === null;
-    return starts || Date.now() - at < A_MOMENT;
-  }
-
-  /** Why the program did not run, if it refused. */
-  refusal(): string {
-    const { child, complaints = 0 } = this.started ?? {};
-    if (child && child.pid === undefined) return notFound(this.words);
-    const code = child?.exitCode;
-    if (code === undefined || code === null || ENDS_WELL.includes(code)) return "";
-    const data = Buffer.alloc(4096);
-    const said = data.toString("utf8", 0, fs.readSync(complaints, data, 0, data.length, 0)).replace(CONTROL, "");
-    return said.replaceAll(`${PROGRAM}: `, "").trim() || `${PROGRAM} ended with exit code ${code}`;
-  }
-
-  async refresh(): Promise<void> {
-    this.asked = Date.now();
-    const holder = holderOf(this.task);
-    this.status = parsed(await done(["status", "--json", "--sessions=0", "--", this.task], this.cwd));
-    this.gone = this.status.runner ? undefined : holder;
-    this.cost = this.status.usage.cost;
-    if (this.status.session) this.state = "running";
-    if (!this.gateOpen()) this.asking?.abort(); // it was answered elsewhere
-  }
-
-  isStarting(): boolean {
-    return this.state === "starting" && !this.gateOpen();
-  }
-
-  gateOpen(): boolean {
-    return Boolean(this.status.gate?.offers.length);
-  }
-
-  /** Show what happened since the last time. True if the status is another one now. */
-  update(show: Show): boolean {
-    let boundary = false;
-    for (const event of this.log.read()) {
-      if (event.type !== "text" || Boolean(event.thinking) !== this.said.thinking) this.flush(show);
-      this.hear(event, show);
-      boundary ||= /^(session|gate)_/.test(event.type);
-    }
-    return boundary;
-  }
-
-  private hear(event: Fields, show: Show): void {
-    const { type, id, name, text = "" } = event;
-    if (type === "session_began") {
-      this.state = "running";
-      Object.assign(this.status, { iteration: event.iteration, phase: event.phase });
-      show({ kind: "border", text: `─── ${event.emoji ?? ""} Session ${event.iteration} │ ${event.phase} ───` });
-    } else if (type === "text") {
-      this.said = { text: this.said.text + text, thinking: Boolean(event.thinking) };
-    } else if (type === "tool_called") {
-      this.tools.set(id, event);
-    } else if (type === "tool_ended") {
-      const given = this.tools.get(id)?.arguments ?? {};
-      this.tools.delete(id);
-      show({ kind: "tool", id, name, given, failed: event.failed === true, text: cut(text), cwd: this.cwd });
-    } else if (type === "usage") {
-      if (event.at * 1000 > this.asked) this.cost += Number(event.usage?.cost) || 0;
-    } else if (type === "output" || type === "notice") {
-      show({ kind: event.level === "warning" || event.level === "error" ? "warning" : "line", text: cut(text) });
-    } else if (type === "check_ended") {
-      show({ kind: event.met ? "line" : "warning", text: `${event.met ? "✓" : "✗"} ${name} ${event.reason ?? ""}` });
-    } else if (type === "wait_began") {
-      this.state = `waits ${duration(event.seconds)}: ${oneLine(event.reason, 40)}`;
-    } else if (type === "gate_answered") {
-      show({ kind: "line", text: `Answered: ${event.choice} (${event.by})` });
-    } else if (type === "session_ended") {
-      this.tools.clear();
-      const facts = [duration(event.seconds), event.usage && dollars(event.usage.cost), event.ending, event.cause];
-      show({ kind: "border", text: `─── ${oneLine(facts.filter(Boolean).join(" │ "), 300)} ───` });
-    }
-  }
-
-  flush(show: Show): void {
-    const { text, thinking } = this.said;
-    this.said = { text: "", thinking: false };
-    if (text.trim()) show({ kind: thinking ? "thought" : "said", text: cut(text.trim()) });
-  }
-
-  /** Such as `🔄 my-feature │ iteration 7/50 │ running │ ⏱ 12m │ $0.847`, and what happens just now. */
-  lines(): string[] {
-    const { iteration = 0, phase, seconds = 0, session, budget = [] } = this.status;
-    const most = budget.join(" ").match(/ of (\d+) sessions?/)?.[1];
-    const running = this.state === "running" && phase !== "work" ? `running ${phase}` : this.state;
-    const head = [
-      `🔄 ${nameOf(this.task)}`,
-      `iteration ${iteration}${most ? `/${most}` : ""}`,
-      this.gateOpen() ? "waits for you" : running,
-      `⏱ ${duration(seconds + (session ? (Date.now() - this.asked) / 1000 : 0))}`,
-      dollars(this.cost),
-    ];
-    const width = Math.max(20, (process.stdout.columns || 80) - 4);
-    const doing = this.gateOpen() ? "/marathon-loop answers it" : this.doing();
-    return [head.join(" │ "), doing].map((line) => oneLine(line, width));
-  }
-
-  private doing(): string {
-    const tool = [...this.tools.values()].at(-1);
-    if (!tool) return this.said.text.trim().split("\n").at(-1) || HINT;
-    return `▸ ${tool.name} ${oneLine(summary(tool.arguments ?? {}), 200)} │ ${duration(Date.now() / 1000 - tool.at)}`;
-  }
 }
 
 // pi
@@ -733,12 +383,6 @@ class Inside {
 }
 
 const reply = (text: string) => ({ content: [{ type: "text" as const, text }], details: undefined });
-
-/** Make a task for the plain loop, without starting it. */
-async function made(name: string, goal: string, cwd: string): Promise<string> {
-  return JSON.parse(await done(["repeat", "--no-start", "--json", "--", name, "-"], cwd, goal)).task;
-}
-
 /** The answer as a command. It carries the gate's token and its code, so it answers exactly this gate. */
 function commandOf({ choice, phase }: Offer, task: string, token: string, text: string): string[] {
   const gate = ["--gate", token, ...(choice === "cancel" ? [] : ["--code", codeOf(token)])];
