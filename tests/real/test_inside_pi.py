@@ -69,6 +69,14 @@ def in_front(real: RealWorld) -> list[Request]:
     return [request for request in real.server.requests if request.heading is None]
 
 
+def type_once(terminal: Terminal, text: str) -> None:
+    """A line and one Enter. A second Enter would answer the dialog that comes."""
+    quiet(terminal)
+    terminal.send(text.encode())
+    quiet(terminal)
+    terminal.send(ENTER)
+
+
 def test_a_loop_is_shown_and_steered_and_afterwards_input_is_normal_again(
     real: RealWorld, pi: Callable[[], Terminal]
 ) -> None:
@@ -114,7 +122,10 @@ def test_ralph_lists_kills_and_cleans(real: RealWorld, pi: Callable[[], Terminal
     terminal = pi()
     terminal.command("/ralph start fix-types No error is left", lambda: len(real.server.requests) == 1)
     terminal.command("/ralph list", lambda: b"Sessions" in terminal.seen)
-    terminal.command("/ralph start another Nor a warning", lambda: b"fix-types is running here" in terminal.seen)
+    type_once(terminal, "/ralph start another Nor a warning")
+    terminal.expect(b"Start another beside it?")
+    terminal.send(ENTER)  # No
+    quiet(terminal)
     lock = loop_of(real) / ".marathon" / "lock"  # of the only one
     terminal.command("/ralph kill", lambda: holder_of(lock) is None)
     terminal.command("/ralph clean", lambda: b"Nothing to clean" in terminal.seen)
@@ -184,19 +195,48 @@ def test_the_agent_may_start_a_loop_if_the_human_says_yes_and_it_outlives_pi(
     terminal.until(lambda: "the human said no" in real.server.requests[-1].last_text, "the refusal")
     assert not list(real.project.glob("docs/tasks/*"))
     terminal.expect(b"As you say.")
-    before = len(real.server.requests)
-    terminal.command("again", lambda: len(real.server.requests) > before)
+    type_once(terminal, "again")
     terminal.expect(b"Start the loop fix-types?")
-    terminal.send(ENTER)
+    terminal.send(ENTER)  # of someone who was typing
+    terminal.expect(b"As you say.")
+    terminal.until(lambda: "the human said no" in real.server.requests[-1].last_text, "the second refusal")
+    type_once(terminal, "once more")
+    terminal.expect(b"Yes, for at most $10.00")
+    terminal.send(DOWN + DOWN + ENTER)
+    terminal.expect(b"Cost at most, in dollars:")
+    terminal.send(b"a little" + ENTER)
+    terminal.expect(b"An amount such as 2.50, in dollars:")
+    terminal.send(b"$2.5" + ENTER)
     terminal.until(lambda: any(request.heading for request in real.server.requests), "the loop's first session")
     terminal.until(lambda: any("It runs by itself" in each.last_text for each in in_front(real)), "the tool's result")
     terminal.send(b"/quit" + ENTER)
     terminal.wait()
     task = loop_of(real)
     assert runs(task)
+    assert "of $2.50" in real.cli("status", str(task)).stdout
     again = pi()
     again.command(f"/marathon-loop {task}", lambda: b"What you type now steers fix-types" in again.seen)
     again.expect("▸ bash until [ -e".encode())
     (real.project / "go").touch()
     again.until(lambda: b"fix-types is completed" in again.seen, "the end of the loop")
     assert '"finished"' in (task / ".marathon" / "journal.jsonl").read_text()
+
+
+def test_a_second_start_asks_and_the_first_goes_on_in_the_background(
+    real: RealWorld, pi: Callable[[], Terminal]
+) -> None:
+    real.plays(lambda request: Turn("I look around.", tools=[waits_for(real)]))
+    terminal = pi()
+    terminal.command("/ralph start fix-types No error is left", lambda: len(real.server.requests) == 1)
+    type_once(terminal, "/ralph start another Nor a warning")
+    terminal.expect(b"Start another beside it?")
+    assert len(list(real.project.glob("docs/tasks/*"))) == 1
+    terminal.send(DOWN + ENTER)
+    terminal.until(lambda: "🔄 another │ iteration 1".encode() in terminal.seen, "the widget of the second")
+    terminal.until(lambda: len(real.server.requests) == 2, "the second's first session")
+    assert all(runs(task) for task in real.project.glob("docs/tasks/*"))
+    terminal.command("mind the cache", lambda: "→ steering: mind the cache".encode() in terminal.seen)
+    (real.project / "go").touch()
+    terminal.until(lambda: any(request.last_text == "mind the cache" for request in real.server.requests), "steering")
+    (steered,) = {request.first_user_text for request in real.server.requests if request.last_text == "mind the cache"}
+    assert "Nor a warning" in steered

@@ -30,11 +30,12 @@ const LATER = "Decide later: /marathon-loop asks again";
 const WELCOME = "marathon: /scribe writes a task with you, /marathon-loop PATH runs it";
 const WHILE_STARTING = 3000; // milliseconds; a gate before the first session is in no log
 const TAKES_VALUE = /^--(max-[a-z]+|reflect-every|agent|mode|oversight|breaker|session-timeout|retr[a-z-]+)$/;
+const USUAL_COST = 10; // dollars
 const RALPH = "start NAME GOAL, stop, status, list, kill, clean";
 
 /** Survives /new, /resume and /reload, which load this file anew. */
-type Kept = { task: string; words: string[]; stopsWithPi: boolean; asked?: string };
-const kept = globalThis as unknown as { piMarathon?: Kept };
+type Kept = { task: string; words: string[]; asked?: string };
+const kept = globalThis as unknown as { piMarathon?: Kept; piMarathonsToStop?: Set<string> };
 
 export default function (pi: ExtensionAPI): void {
   if (loadedTwice(pi, HELLO)) return;
@@ -42,9 +43,9 @@ export default function (pi: ExtensionAPI): void {
 }
 
 /** The beginning of a text, as a dialog can show it. */
-function shortened(text: string, most = 15): string {
+function shortened(text: string, whole = "", most = 15): string {
   const lines = text.split("\n");
-  const more = lines.length > most ? [`… and ${lines.length - most} more lines: ${PROGRAM} clean --list`] : [];
+  const more = lines.length > most ? [`… and ${lines.length - most} more lines${whole}`] : [];
   return [...lines.slice(0, most), ...more].join("\n");
 }
 
@@ -99,9 +100,9 @@ class Inside {
   }
 
   private close(quits: boolean, ctx: ExtensionContext): void {
-    const { task, stopsWithPi } = kept.piMarathon ?? {};
     if (this.followed) this.leave(ctx, !quits);
-    if (task && stopsWithPi && quits) startInBackground(["stop", "--now", "--", task], this.cwd);
+    if (!quits) return;
+    for (const task of kept.piMarathonsToStop ?? []) startInBackground(["stop", "--now", "--", task], this.cwd);
   }
 
   // Commands
@@ -114,7 +115,8 @@ class Inside {
     const folder = named === undefined ? await this.chosen(ctx) : typedFolder(named, ctx.cwd);
     if (folder === undefined) return;
     if (!isTask(folder)) throw new Error(`${folder} has no instructions.md. Make a task with /scribe or /ralph start`);
-    await this.run(folder, words, ctx);
+    if (this.followed?.task === folder && words.length === 0) return this.again(this.followed, ctx);
+    if (await this.mayStart(nameOf(folder), ctx, folder)) await this.run(folder, words, ctx);
   };
 
   /** /marathon-loop while a marathon is shown here: its gate again, or another start. */
@@ -130,21 +132,29 @@ class Inside {
     const options = [...this.given.slice(0, at), ...words.filter((word) => word !== STOP_WITH_PI)];
     const shown = task.startsWith(`${ctx.cwd}${path.sep}`) ? path.relative(ctx.cwd, task) : task;
     const all = ["--task", shown, "--mode", "stream", ...options, ...this.given.slice(at)];
-    if (!inTerminal(ctx)) throw new Error(`this pi has no terminal to show it in. ${inShell(all.slice(0, 2))}`);
     const followed = new Followed(task, all, ctx.cwd);
     await followed.refresh().catch(() => {}); // what is wrong with the task is said by the start
-    this.refuseASecond();
+    if (this.followed) this.leave(ctx);
     if (followed.alive()) followed.rewind();
     else followed.start();
     const stopsWithPi = words.includes(STOP_WITH_PI);
-    kept.piMarathon = { task, words: all, stopsWithPi };
+    kept.piMarathonsToStop ??= new Set();
+    kept.piMarathonsToStop[stopsWithPi ? "add" : "delete"](task);
+    kept.piMarathon = { task, words: all };
     this.follow(followed, ctx);
     const closing = stopsWithPi ? "It stops when you close pi." : "It goes on when you close pi.";
     ctx.ui.notify(`What you type now steers ${nameOf(task)}. ${closing} /ralph stop ends it earlier.`, "info");
   }
 
-  private refuseASecond(): void {
-    if (this.followed) throw new Error(`${nameOf(this.followed.task)} is running here. Stop it first: /ralph stop`);
+  /** Whether a marathon may be started and shown here. One that runs here already may go on without being shown. */
+  private async mayStart(name: string, ctx: ExtensionContext, task?: string): Promise<boolean> {
+    const words = task === undefined ? ["repeat", name] : ["--task", task];
+    if (!inTerminal(ctx)) throw new Error(`this pi has no terminal to show it in. ${inShell(words)}`);
+    const running = this.followed;
+    if (!running || running.task === task || !running.alive()) return true;
+    const title = `${nameOf(running.task)} is running here. Start ${name} beside it? Both may change the same files.`;
+    const yes = `Yes: show ${name} here. ${nameOf(running.task)} goes on in the background`;
+    return (await ctx.ui.select(title.replace(CONTROL, ""), ["No", yes.replace(CONTROL, "")])) === yes;
   }
 
   private async chosen(ctx: ExtensionContext): Promise<string | undefined> {
@@ -174,14 +184,13 @@ class Inside {
     if (verb === "clean") {
       const goes = await done(["clean", "--list"], ctx.cwd);
       if (goes.startsWith("Nothing")) return ctx.ui.notify(goes, "info");
-      if (!(await ctx.ui.confirm("Clean up?", shortened(goes)))) return;
+      if (!(await ctx.ui.confirm("Clean up?", shortened(goes, `: !${PROGRAM} clean --list`)))) return;
     }
     ctx.ui.notify(await done(commands[verb], ctx.cwd), "info");
   };
 
   /** /ralph start NAME GOAL, with options in between. */
   private async startLoop(words: string[], ctx: ExtensionContext): Promise<void> {
-    this.refuseASecond(); // before a task is made
     const options: string[] = [];
     const plain: string[] = [];
     while (words.length > 0) {
@@ -191,6 +200,7 @@ class Inside {
     }
     const [name, ...said] = plain;
     if (!name) throw new Error("give a name: /ralph start NAME GOAL");
+    if (!(await this.mayStart(name, ctx))) return; // before a task is made
     const goal = said.join(" ") || (await ctx.ui.input("What should be different when it is done?"));
     if (goal?.trim()) await this.run(await made(name, goal, ctx.cwd), options, ctx);
   }
@@ -357,18 +367,19 @@ class Inside {
         name: Type.String({ description: "A short name, such as fix-types" }),
         task: Type.String({ description: "What should be different at the end, and how to check it" }),
         maxIterations: Type.Optional(Type.Integer({ minimum: 1, description: "Sessions at most; 100 if omitted" })),
+        maxCost: Type.Optional(Type.Number({ minimum: 0.01, description: "Dollars at most. The human may change it" })),
         reflectEvery: Type.Optional(Type.Integer({ minimum: 0, description: "Look back after so many sessions" })),
       }),
-      execute: async (_id, { name, task, maxIterations = 100, reflectEvery = 0 }, _signal, _onUpdate, ctx) => {
+      execute: async (_id, { name, task, maxIterations = 100, maxCost, reflectEvery = 0 }, signal, _onUpdate, ctx) => {
         if (!ctx.hasUI) throw new Error("there is no human to ask, so no marathon was started");
-        this.refuseASecond();
-        const sessions = `Up to ${maxIterations} sessions in the background:\n${task}`;
-        if (!(await ctx.ui.confirm(`Start the loop ${name}?`.replace(CONTROL, ""), sessions.replace(CONTROL, "")))) {
-          throw new Error("the human said no");
-        }
+        const cost = maxCost ?? (Number(/--max-cost[ =]\$?([\d.]+)/.exec(this.given.join(" "))?.[1]) || USUAL_COST);
+        const asked = `Start the loop ${name}? Up to ${maxIterations} sessions in the background:\n${task}`;
+        const limit = await costLimit(asked.replace(CONTROL, ""), cost, ctx, signal);
+        if (!limit || !(await this.mayStart(name, ctx))) throw new Error("the human said no");
         const folder = await made(name, task, ctx.cwd);
-        await this.run(folder, [`--max-iterations=${maxIterations}`, `--reflect-every=${reflectEvery}`], ctx);
-        return reply(`Started ${folder}. It runs by itself and the human sees it. Do not wait for it.`);
+        const options = [`--max-iterations=${maxIterations}`, `--reflect-every=${reflectEvery}`, `--max-cost=${limit}`];
+        await this.run(folder, options, ctx);
+        return reply(`Started ${folder} for at most ${dollars(limit)}. It runs by itself and the human sees it. Do not wait for it.`);
       },
     });
     this.pi.registerTool({
@@ -382,6 +393,26 @@ class Inside {
   }
 }
 
+/** The most that a loop may cost, if the human starts it. No is preselected, for an Enter meant for the editor. */
+async function costLimit(
+  asked: string,
+  usual: number,
+  ctx: ExtensionContext,
+  signal?: AbortSignal,
+): Promise<number | undefined> {
+  const [yes, other] = [`Yes, for at most ${dollars(usual)}`, "Yes, with another cost limit"];
+  const chosen = await ctx.ui.select(shortened(asked), ["No", yes, other], { signal });
+  if (chosen === yes) return usual;
+  if (chosen !== other) return undefined;
+  for (let title = "Cost at most, in dollars:"; ; title = "An amount such as 2.50, in dollars:") {
+    const typed = await ctx.ui.input(title, "", { signal });
+    if (typed === undefined) return undefined;
+    const amount = Number(typed.trim().replace(/^\$/, ""));
+    if (amount > 0 && amount < Infinity) return amount;
+  }
+}
+
+const dollars = (amount: number) => `$${amount.toFixed(2)}`;
 const reply = (text: string) => ({ content: [{ type: "text" as const, text }], details: undefined });
 /** The answer as a command. It carries the gate's token and its code, so it answers exactly this gate. */
 function commandOf({ choice, phase }: Offer, task: string, token: string, text: string): string[] {
