@@ -8,6 +8,7 @@ import shutil
 import stat
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from marathon.core.budgets import usage_in
 from marathon.core.events import CompactionBegan, CompactionEnded, Notice, Text, ToolCalled, ToolEnded, usage_of
 from marathon.store.events import follow
 from marathon.store.inbox import Inbox
-from tests.real.desk import PROMPT, Desk
+from tests.real.desk import PROMPT, Desk, Terminal
 from tests.real.install import PiInstall
 from tests.real.model_server import (
     ToolCall,
@@ -311,6 +312,42 @@ def test_text_in_the_editor_keeps_pi_open(desk: Callable[..., Desk], typed: str)
     assert pi.wait() == 0
     assert at.state()["stopReason"] == "stop"
     assert at.requests() == (1 if typed[0] == "/" else 2)
+
+
+BACKSPACE = b"\x7f"
+
+
+def left_in_the_editor(desk: Callable[..., Desk], letter: bytes) -> tuple[Desk, Terminal]:
+    """A session that is over, with a letter in the editor."""
+    half = threading.Event()
+    at = desk(Turn("One moment.", hold=half))
+    pi = at.session()
+    pi.until(lambda: at.requests() == 1, "the first request")
+    pi.send(letter)
+    time.sleep(0.5)
+    half.set()
+    pi.expect(b"or after 30 s without a key")
+    assert at.state()["sessionEnded"] is False
+    return at, pi
+
+
+def test_clearing_the_editor_lets_the_marathon_go_on(desk: Callable[..., Desk]) -> None:
+    at, pi = left_in_the_editor(desk, b"x")
+    pi.send(BACKSPACE)
+    assert pi.wait() == 0
+    assert at.state()["stopReason"] == "stop"
+    assert not Inbox(at.task / ".marathon" / "inbox").messages()
+
+
+def test_a_letter_in_the_editor_holds_the_marathon_for_half_a_minute(desk: Callable[..., Desk]) -> None:
+    at, pi = left_in_the_editor(desk, b"x")
+    began = time.monotonic()
+    pi.until(lambda: time.monotonic() - began > 20, "20 seconds")
+    assert at.state()["sessionEnded"] is False
+    assert pi.wait() == 0
+    assert at.state()["stopReason"] == "stop"
+    (kept,) = Inbox(at.task / ".marathon" / "inbox").messages()
+    assert (kept.text, kept.later) == ("x", True)
 
 
 # The commands

@@ -26,6 +26,10 @@ const NOTHING_USED = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, cost: 0
 const TOOL_GRACE = 10; // seconds that a tool call may go on when the time is over
 const LONGEST_TICK = 2; // seconds; a longer pause between two ticks means that pi was suspended
 const CONTINUES = "The marathon continues when this exchange is over";
+const HOLDS = "The marathon continues when your line is sent or cleared, or after 30 s without a key";
+const PATIENCE = 30_000; // milliseconds without a key, after which a line in the editor holds the session no longer
+const CLEARED = 2_000; // the same for an empty editor; a command that was sent from it may have opened a dialog
+const NOT_A_KEY = /^\x1b(\[[<?IO]|\]|P)/; // the mouse, the focus, and what the terminal answers
 
 export default function (pi: ExtensionAPI): void {
   if (loadedTwice(pi, HELLO)) return;
@@ -207,6 +211,7 @@ class Marathon {
   private last: { stopReason?: string; errorMessage?: string; saidComplete?: boolean } = {};
   private held: "aborted" | "typing" | undefined;
   private escaped = false;
+  private lastKey = 0;
   private ended = false;
   private complained = false;
   private drawn = "";
@@ -291,7 +296,11 @@ class Marathon {
     if (!inTerminal(ctx)) return;
     if (!taskDir) return;
     ctx.ui.setStatus("marathon", "marathon: running");
-    ctx.ui.onTerminalInput?.((data) => void (this.escaped ||= ESCAPE_KEY.test(data)));
+    ctx.ui.onTerminalInput?.((data) => {
+      this.escaped ||= ESCAPE_KEY.test(data);
+      if (!NOT_A_KEY.test(data)) this.lastKey = Date.now();
+      return undefined;
+    });
     this.draw(ctx);
   }
 
@@ -304,7 +313,12 @@ class Marathon {
     const over = time ? time.used + this.seconds - time.limit : -1;
     // Waiting for a tool call costs no money, but it costs time.
     if (over >= TOOL_GRACE || (over >= 0 && this.called.size === 0)) this.abort(ctx);
-    if (inTerminal(ctx)) this.draw(ctx);
+    if (!inTerminal(ctx)) return;
+    if (process.stdin.isRaw === false) this.lastKey = now; // the human's own editor (Ctrl+G) has the terminal
+    const patience = ctx.ui.getEditorText().trim() ? PATIENCE : CLEARED;
+    const left = this.held === "typing" && ctx.isIdle() && !ctx.hasPendingMessages();
+    if (left && now - this.lastKey >= patience) this.settle(ctx);
+    this.draw(ctx);
   }
 
   /** Warn once when a budget is nearly used up, and notice when one is. */
@@ -386,19 +400,24 @@ class Marathon {
     // Esc while pi waits before a retry leaves only the error in the messages. So does an abort before a request.
     const aborted = stopReason === "aborted" || (stopReason === "error" && (this.escaped || this.aborted));
     const draft = ctx.ui.getEditorText().trim();
-    const typing = ctx.hasPendingMessages() || draft !== "";
-    if (this.limit && draft) {
-      putInInbox(this.facts.taskDir, { kind: "steer", text: draft, later: true });
-      this.log(ctx, "notice", { text: `→ for the next session: ${draft}`, level: "info" });
-    }
+    const typing = ctx.hasPendingMessages() || (draft !== "" && Date.now() - this.lastKey < PATIENCE);
     if ((aborted || typing) && !this.limit) {
       this.held = aborted ? "aborted" : "typing";
-      return ctx.ui.notify(`${CONTINUES}. Type /quit to end the session.`, "info");
+      return ctx.ui.notify(`${aborted ? CONTINUES : HOLDS}. Type /quit to end the session.`, "info");
     }
+    if (draft) this.keep(draft, ctx);
     const limit = (aborted && this.limit) || null; // a session that came to its own end is a good one
     this.state.update({ sessionEnded: true, limit, stopReason, errorMessage, saidComplete, usage: this.usage });
     this.ended = true;
     ctx.shutdown();
+  }
+
+  /** A line that was not sent is for the next session, unless it is a command. */
+  private keep(draft: string, ctx: ExtensionContext): void {
+    const command = /^[/!]/.test(draft);
+    if (!command) putInInbox(this.facts.taskDir, { kind: "steer", text: draft, later: true });
+    const text = command ? `Not sent: ${draft}` : `→ for the next session: ${draft}`;
+    this.log(ctx, "notice", { text, level: command ? "warning" : "info" });
   }
 
   private settleLater(ctx: ExtensionContext): void {
@@ -441,7 +460,7 @@ class Marathon {
     const lines = [this.line(), `run ${run ?? 1}, ${taskDir}`, `STATE.json: ${proposal(taskDir)}`];
     if (feedbackQuestion) lines.push(`waits for your answer: ${feedbackQuestion}`);
     if (waitSeconds) lines.push(`waits ${duration(waitSeconds)} before the next session: ${waitReason}`);
-    if (this.held) lines.push(CONTINUES);
+    if (this.held) lines.push(this.held === "typing" ? HOLDS : CONTINUES);
     if (sent > 0) lines.push(`${sent} message(s) in the inbox`);
     return lines.join("\n").replace(CONTROL, "");
   }
