@@ -16,7 +16,7 @@ from tests.real.desk import Terminal
 from tests.real.model_server import Request, ToolCall, Turn, bash, coding_agent, write
 from tests.real.real_world import RealWorld, quiet
 
-DOWN, ENTER, ESCAPE, ALT_ENTER = b"\x1b[B", b"\r", b"\x1b", b"\x1b\r"
+DOWN, ENTER, ESCAPE, ALT_ENTER, NEWLINE = b"\x1b[B", b"\r", b"\x1b", b"\x1b\r", b"\n"
 
 
 @pytest.fixture
@@ -67,6 +67,10 @@ def waits_for(real: RealWorld) -> ToolCall:
 def in_front(real: RealWorld) -> list[Request]:
     """What the agent of the human's own session was asked."""
     return [request for request in real.server.requests if request.heading is None]
+
+
+def pasted(text: str) -> bytes:
+    return f"\x1b[200~{text}\x1b[201~".encode()
 
 
 def type_once(terminal: Terminal, text: str) -> None:
@@ -159,11 +163,11 @@ def test_a_gate_is_answered_in_place_and_by_no_stray_key(real: RealWorld, pi: Ca
     terminal.expect(b"What is there.")
     terminal.send(DOWN + DOWN + DOWN + ENTER)
     terminal.expect(b"Feedback:")
-    terminal.send(b"use the index" + ENTER)
+    terminal.send(b"use the index:" + NEWLINE + b"  it is there" + pasted("\n\nand ask\nif not") + ENTER)
     terminal.until(lambda: any((request.heading or ("",))[0] == "plan" for request in real.server.requests), "plan")
     (answered,) = real.records("gate_answered")
     assert (answered["choice"], answered["by"]) == ("continue", "command")
-    assert "use the index" in real.read("human.md")
+    assert "use the index:\n  it is there\n\nand ask\nif not\n" in real.read("human.md")
     assert "use the index" not in command_lines(real).read_text()
     assert runs(real.task)
     terminal.send(b"/quit" + ENTER)
@@ -240,3 +244,21 @@ def test_a_second_start_asks_and_the_first_goes_on_in_the_background(
     terminal.until(lambda: any(request.last_text == "mind the cache" for request in real.server.requests), "steering")
     (steered,) = {request.first_user_text for request in real.server.requests if request.last_text == "mind the cache"}
     assert "Nor a warning" in steered
+
+
+def test_words_for_a_gate_that_was_answered_elsewhere_are_kept(real: RealWorld, pi: Callable[[], Terminal]) -> None:
+    terminal = pi()
+    terminal.command("/marathon-loop task", lambda: b"What you type now steers" in terminal.seen)
+    terminal.expect(b"Continue to next phase (plan)")
+    quiet(terminal)
+    terminal.send(DOWN + DOWN + DOWN + ENTER)
+    terminal.expect(b"Feedback:")
+    terminal.send(b"use the index" + NEWLINE + b"and ask")
+    terminal.expect(b"and ask")
+    assert real.cli("approve", "task").returncode == 0
+    until(lambda: real.records("gate_answered"), "the answer from elsewhere")
+    terminal.seen = b""
+    terminal.send(ENTER)
+    terminal.expect(b"and ask")  # in pi's own editor
+    assert not (real.task / "human.md").exists()
+    terminal.until(lambda: b"waits for you" in terminal.seen, "the gate after the plan")

@@ -19,6 +19,7 @@ import { bytesOf, parsed } from "./pi-marathon/log.ts";
 import { PROGRAM, codeOf, done, inShell, made, split, startInBackground } from "./pi-marathon/program.ts";
 
 type Offer = { label: string; choice: string; phase: string | null; words: string; ask: string };
+type Answer = { words: string[]; text: string };
 
 const HELLO = "pi-marathon:inside";
 const ENTRY = "pi-marathon";
@@ -201,7 +202,7 @@ class Inside {
     const [name, ...said] = plain;
     if (!name) throw new Error("give a name: /ralph start NAME GOAL");
     if (!(await this.mayStart(name, ctx))) return; // before a task is made
-    const goal = said.join(" ") || (await ctx.ui.input("What should be different when it is done?"));
+    const goal = said.join(" ") || (await ctx.ui.editor("What should be different when it is done?"));
     if (goal?.trim()) await this.run(await made(name, goal, ctx.cwd), options, ctx);
   }
 
@@ -314,19 +315,22 @@ class Inside {
     if (followed.asking || !kept.piMarathon || (!again && kept.piMarathon.asked === gate.token)) return;
     kept.piMarathon.asked = gate.token;
     const { signal } = (followed.asking = new AbortController());
+    let answer: Answer | undefined;
     try {
       const text = [`⏸ ${waitsFor}`, gate.message, note].filter(Boolean).join("\n");
       if (!again) this.show({ kind: "warning", text });
-      const answer = await this.answer(gate, followed, ctx, signal);
+      answer = await this.answer(gate, followed, ctx, signal);
       if (!answer) return;
       ctx.ui.notify(await done(answer.words, followed.cwd, answer.text), "info");
       followed.status.gate = undefined;
       if (!followed.alive() && answer.words[0] !== "cancel") followed.start();
     } catch (error) {
-      if (!signal.aborted) ctx.ui.notify(`marathon: ${because(error)}`, "error");
+      if (answer?.text && !ctx.ui.getEditorText()) ctx.ui.setEditorText(answer.text); // nothing typed is lost
+      if (answer || !signal.aborted) ctx.ui.notify(`marathon: ${because(error)}`, "error");
     } finally {
       followed.asking = undefined;
       this.over = followed.gateOpen() && !followed.alive();
+      if (signal.aborted) void this.refresh(followed, ctx); // another gate may be open by now
     }
   }
 
@@ -336,7 +340,7 @@ class Inside {
     followed: Followed,
     ctx: ExtensionContext,
     signal: AbortSignal,
-  ): Promise<{ words: string[]; text: string } | undefined> {
+  ): Promise<Answer | undefined> {
     const offers: Offer[] = gate.offers.filter(({ choice }: Offer) => choice !== "quit" && choice !== "oversight");
     const read = gate.document && `Read ${path.basename(gate.document)} here`;
     const labels = [LATER, ...(read ? [read] : []), ...offers.map(({ label }) => label)];
@@ -349,10 +353,13 @@ class Inside {
     }
     const offer = offers.find(({ label }) => label === chosen);
     if (!offer) return undefined;
-    const text = offer.words === "none" ? "" : await ctx.ui.input(offer.ask, "", { signal });
+    const text = offer.words === "none" ? "" : await ctx.ui.editor(offer.ask); // `input` would drop the newlines
     if (text === undefined || (offer.words === "required" && !text.trim())) return undefined;
     const heavy = ["cancel", "accept", "loop"].includes(offer.choice);
-    if (heavy && !(await ctx.ui.confirm("Are you sure?", offer.label, { signal }))) return undefined;
+    if (heavy && (await ctx.ui.select(`Are you sure? ${offer.label}`, ["No", "Yes"], { signal })) !== "Yes") {
+      if (text) ctx.ui.setEditorText(text);
+      return undefined;
+    }
     return { words: commandOf(offer, followed.task, gate.token, text), text };
   }
 
