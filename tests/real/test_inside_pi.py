@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -20,12 +23,12 @@ DOWN, ENTER, ESCAPE, ALT_ENTER, NEWLINE = b"\x1b[B", b"\r", b"\x1b", b"\x1b\r", 
 
 
 @pytest.fixture
-def pi(real: RealWorld) -> Iterator[Callable[[], Terminal]]:
+def pi(real: RealWorld) -> Iterator[Callable[..., Terminal]]:
     """The human's own pi, with our extensions."""
     opened: list[Terminal] = []
 
-    def start() -> Terminal:
-        argv = ["sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", str(real.project), *real.pi.argv()]
+    def start(*args: str) -> Terminal:
+        argv = ["sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", str(real.project), *real.pi.argv(*args)]
         env = real.env()
         witness = real.project.parent / "bin" / "pi-marathon"
         witness.parent.mkdir(exist_ok=True)
@@ -82,7 +85,7 @@ def type_once(terminal: Terminal, text: str) -> None:
 
 
 def test_a_loop_is_shown_and_steered_and_afterwards_input_is_normal_again(
-    real: RealWorld, pi: Callable[[], Terminal]
+    real: RealWorld, pi: Callable[..., Terminal]
 ) -> None:
     def script(request: Request) -> Turn:
         if request.heading is None:
@@ -121,7 +124,7 @@ def test_a_loop_is_shown_and_steered_and_afterwards_input_is_normal_again(
     assert "I look around." not in str(in_front(real)[0].messages)
 
 
-def test_ralph_lists_kills_and_cleans(real: RealWorld, pi: Callable[[], Terminal]) -> None:
+def test_ralph_lists_kills_and_cleans(real: RealWorld, pi: Callable[..., Terminal]) -> None:
     real.plays(lambda request: Turn("I look around.", tools=[waits_for(real)]))
     terminal = pi()
     terminal.command("/ralph start fix-types No error is left", lambda: len(real.server.requests) == 1)
@@ -135,7 +138,7 @@ def test_ralph_lists_kills_and_cleans(real: RealWorld, pi: Callable[[], Terminal
     terminal.command("/ralph clean", lambda: b"Nothing to clean" in terminal.seen)
 
 
-def test_a_gate_is_answered_in_place_and_by_no_stray_key(real: RealWorld, pi: Callable[[], Terminal]) -> None:
+def test_a_gate_is_answered_in_place_and_by_no_stray_key(real: RealWorld, pi: Callable[..., Terminal]) -> None:
     (real.task / ".marathon").mkdir()
     (real.task / ".marathon" / "lock").write_text('{"pid": 1}')  # of a runner before a reboot; it is another one now
     work = coding_agent(real.task)
@@ -177,7 +180,7 @@ def test_a_gate_is_answered_in_place_and_by_no_stray_key(real: RealWorld, pi: Ca
 
 
 def test_the_agent_may_start_a_loop_if_the_human_says_yes_and_it_outlives_pi(
-    real: RealWorld, pi: Callable[[], Terminal]
+    real: RealWorld, pi: Callable[..., Terminal]
 ) -> None:
     asked = ToolCall("marathon_start", {"name": "fix-types", "task": "No error is left.", "maxIterations": 2})
 
@@ -227,7 +230,7 @@ def test_the_agent_may_start_a_loop_if_the_human_says_yes_and_it_outlives_pi(
 
 
 def test_a_second_start_asks_and_the_first_goes_on_in_the_background(
-    real: RealWorld, pi: Callable[[], Terminal]
+    real: RealWorld, pi: Callable[..., Terminal]
 ) -> None:
     real.plays(lambda request: Turn("I look around.", tools=[waits_for(real)]))
     terminal = pi()
@@ -246,7 +249,7 @@ def test_a_second_start_asks_and_the_first_goes_on_in_the_background(
     assert "Nor a warning" in steered
 
 
-def test_words_for_a_gate_that_was_answered_elsewhere_are_kept(real: RealWorld, pi: Callable[[], Terminal]) -> None:
+def test_words_for_a_gate_that_was_answered_elsewhere_are_kept(real: RealWorld, pi: Callable[..., Terminal]) -> None:
     terminal = pi()
     terminal.command("/marathon-loop task", lambda: b"What you type now steers" in terminal.seen)
     terminal.expect(b"Continue to next phase (plan)")
@@ -262,3 +265,83 @@ def test_words_for_a_gate_that_was_answered_elsewhere_are_kept(real: RealWorld, 
     terminal.expect(b"and ask")  # in pi's own editor
     assert not (real.task / "human.md").exists()
     terminal.until(lambda: b"waits for you" in terminal.seen, "the gate after the plan")
+
+
+def test_text_and_output_appear_as_they_come_and_an_edit_shows_its_true_lines(
+    real: RealWorld, pi: Callable[..., Terminal]
+) -> None:
+    notes = real.project / "notes.txt"
+    notes.write_text("".join(f"line {number}\n" for number in range(1, 201)))
+    half = threading.Event()
+    prints = bash(f"echo counted-$((40+2)); until [ -e '{real.project}/go' ]; do sleep 0.05; done; echo seen-$((1+1))")
+    edit = ToolCall("edit", {"path": str(notes), "edits": [{"oldText": "line 150\n", "newText": "line CL\n"}]})
+
+    def script(request: Request) -> Turn:
+        if request.number == 1:
+            return Turn("The first half is here, and the second half follows.", tools=[prints], hold=half)
+        return Turn(tools=[edit]) if request.number == 2 else Turn("All done.\n<loop-complete>")
+
+    real.plays(script)
+    terminal = pi()
+    terminal.command("/ralph start fix-types --max-iterations 1 No error is left", lambda: real.server.requests)
+    terminal.expect(b"The first half")
+    assert not half.is_set()
+    half.set()
+    terminal.expect(b"follows.")
+    terminal.expect(b"counted-42")
+    (real.project / "go").touch()
+    terminal.expect(b"seen-2")
+    terminal.expect(b"-150 ")
+    terminal.expect(b"+150 ")
+
+
+def test_reload_keeps_the_transcript_and_so_does_a_later_pi(real: RealWorld, pi: Callable[..., Terminal]) -> None:
+    def script(request: Request) -> Turn:
+        if request.heading is None:
+            return Turn("I am in front.")
+        if request.number == 1:
+            return Turn("I look around.", tools=[waits_for(real)])
+        return Turn("It was there.\n<loop-complete>")
+
+    real.plays(script)
+    terminal = pi()
+    terminal.command("hello", lambda: b"I am in front." in terminal.seen)
+    type_once(terminal, "/ralph start fix-types --max-iterations 1 No error is left")
+    terminal.expect(b"I look around.")
+    terminal.expect("▸ bash until [ -e".encode())
+    quiet(terminal, 1.5)
+    terminal.seen = b""
+    type_once(terminal, "/reload")
+    terminal.expect(b"I look around.")
+    terminal.expect(b"$ until [ -e")
+    (real.project / "go").touch()
+    terminal.expect(b"seen")
+    terminal.expect(b"It was there.")
+    terminal.expect(b"fix-types is completed")
+    quiet(terminal)
+    terminal.seen = b""
+    type_once(terminal, "/reload")
+    terminal.expect(b"I look around.")
+    drawn = terminal.expect(b"It was there.")
+    assert drawn.count(b"$ until [ -e") == 1
+    type_once(terminal, "/quit")
+    terminal.wait()
+    later = pi("--continue")
+    drawn = later.expect(b"I look around.") + later.expect(b"It was there.")
+    assert drawn.count(b"$ until [ -e") == drawn.count(b"I look around.") == 1
+
+
+def test_the_clock_does_not_jump_and_the_status_line_counts(real: RealWorld, pi: Callable[..., Terminal]) -> None:
+    def script(request: Request) -> Turn:
+        return Turn(tools=[bash("sleep 3")]) if request.number == 1 else Turn("Later.")
+
+    real.plays(script)
+    terminal = pi()
+    terminal.command("/ralph start fix-types --max-iterations 3 No error is left", lambda: real.server.requests)
+    terminal.until(lambda: b"ralph: fix-types (3/3)" in terminal.seen, "the third session")
+    terminal.until(lambda: b"waits for you" in terminal.seen, "the limit")
+    shown = [int(seconds) for seconds in re.findall("⏱ ([0-9]+)s".encode(), terminal.seen)]
+    assert shown == sorted(shown)
+    assert shown[-1] >= 9
+    assert max(after - before for before, after in pairwise(shown)) <= 2
+    assert b"ralph: fix-types (1/3)" in terminal.seen

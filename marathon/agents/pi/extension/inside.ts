@@ -15,6 +15,7 @@ import type { Fields } from "./marathon-loop.ts";
 import { drawn, loadParts, parts } from "./pi-marathon/drawing.ts";
 import type { Show, Shown } from "./pi-marathon/drawing.ts";
 import { Followed, nameOf } from "./pi-marathon/followed.ts";
+import type { Bookmark } from "./pi-marathon/followed.ts";
 import { bytesOf, parsed } from "./pi-marathon/log.ts";
 import { PROGRAM, codeOf, done, inShell, made, split, startInBackground } from "./pi-marathon/program.ts";
 
@@ -25,6 +26,7 @@ const HELLO = "pi-marathon:inside";
 const ENTRY = "pi-marathon";
 const STOP_WITH_PI = "--stop-with-pi";
 const WIDGET = "marathon-loop";
+const STATUS = "ralph";
 const TICK = 250; // milliseconds
 const ALT_ENTER = /^\x1b(\r|\n|\[13;3(:1)?u|\[27;3;13~)$/;
 const LATER = "Decide later: /marathon-loop asks again";
@@ -35,11 +37,12 @@ const USUAL_COST = 10; // dollars
 const RALPH = "start NAME GOAL, stop, status, list, kill, clean";
 
 /** Survives /new, /resume and /reload, which load this file anew. */
-type Kept = { task: string; words: string[]; asked?: string };
+type Kept = { task: string; words: string[]; asked?: string; bookmark?: Bookmark };
 const kept = globalThis as unknown as { piMarathon?: Kept; piMarathonsToStop?: Set<string> };
 
-export default function (pi: ExtensionAPI): void {
+export default async function (pi: ExtensionAPI): Promise<void> {
   if (loadedTwice(pi, HELLO)) return;
+  await loadParts(); // /reload draws the transcript again before the session starts
   new Inside(pi).register();
 }
 
@@ -82,7 +85,7 @@ class Inside {
     });
     this.pi.registerEntryRenderer?.<Shown>(ENTRY, ({ data }, how, theme) => data && drawn(data, how.expanded, theme));
     this.pi.on("session_start", (_event, ctx) => this.begin(ctx));
-    this.pi.on("session_shutdown", (event, ctx) => this.close(event.reason === "quit", ctx));
+    this.pi.on("session_shutdown", (event, ctx) => this.close(event.reason, ctx));
     this.pi.on("input", ({ text, source }, ctx) => {
       // At a gate nothing runs, so the human may ask the agent of this session for advice.
       if (!this.followed || this.followed.gateOpen() || source !== "interactive" || text.startsWith("/")) return;
@@ -95,14 +98,19 @@ class Inside {
     this.cwd = ctx.cwd;
     if (!this.pi.getAllTools().some(({ name }) => name === "marathon_start")) this.registerTools();
     if (!inTerminal(ctx)) return;
-    await loadParts();
     if (process.env.MARATHON_BARE) ctx.ui.setStatus("marathon", WELCOME);
-    if (kept.piMarathon) this.follow(new Followed(kept.piMarathon.task, kept.piMarathon.words, ctx.cwd), ctx);
+    if (!kept.piMarathon) return;
+    const { task, words, bookmark } = kept.piMarathon;
+    const followed = new Followed(task, words, ctx.cwd);
+    if (bookmark) followed.bookmark = bookmark;
+    this.follow(followed, ctx);
   }
 
-  private close(quits: boolean, ctx: ExtensionContext): void {
-    if (this.followed) this.leave(ctx, !quits);
-    if (!quits) return;
+  private close(reason: string, ctx: ExtensionContext): void {
+    // A block that has begun goes on in the same transcript only.
+    if (kept.piMarathon) kept.piMarathon.bookmark = reason === "reload" ? this.followed?.bookmark : undefined;
+    if (this.followed) this.leave(ctx, reason !== "quit");
+    if (reason !== "quit") return;
     for (const task of kept.piMarathonsToStop ?? []) startInBackground(["stop", "--now", "--", task], this.cwd);
   }
 
@@ -239,6 +247,7 @@ class Inside {
     if (comesBack) return;
     kept.piMarathon = undefined;
     ctx.ui.setWidget(WIDGET, undefined);
+    ctx.ui.setStatus(STATUS, undefined);
   }
 
   private tick(followed: Followed, ctx: ExtensionContext): void {
@@ -261,8 +270,11 @@ class Inside {
 
   private draw(followed: Followed, ctx: ExtensionContext): void {
     const [head, doing] = followed.lines();
-    if (head + doing !== this.drawn) ctx.ui.setWidget(WIDGET, [head, ctx.ui.theme.fg("dim", doing)]);
+    if (head + doing === this.drawn && !followed.grew) return;
+    ctx.ui.setWidget(WIDGET, [head, ctx.ui.theme.fg("dim", doing)]); // and pi draws a frame
+    ctx.ui.setStatus(STATUS, followed.short());
     this.drawn = head + doing;
+    followed.grew = false;
   }
 
   private async refresh(followed: Followed, ctx: ExtensionContext): Promise<void> {

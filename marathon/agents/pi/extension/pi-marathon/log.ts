@@ -4,6 +4,8 @@ import * as path from "node:path";
 import { CONTROL, entriesOf } from "../marathon-loop.ts";
 import type { Fields } from "../marathon-loop.ts";
 
+export type Position = { at: { number: number; file: string }; offset: number };
+
 const AT_ONCE = 4 * 1024 * 1024;
 
 /** Reads the events of a task, session after session, from the end of the log on, or from a little before. */
@@ -14,6 +16,16 @@ export class Log {
   constructor(private readonly task: string, before: number) {
     this.at = this.later().at(-1) ?? this.at;
     this.offset = this.at.file ? Math.max(0, fs.statSync(this.at.file).size - before) : 0;
+  }
+
+  /** Where it is, for another Log to go on from. */
+  get position(): Position {
+    return { at: this.at, offset: this.offset };
+  }
+
+  set position({ at, offset }: Position) {
+    this.at = at;
+    this.offset = offset;
   }
 
   /** The events that came since the last call. */
