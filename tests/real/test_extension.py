@@ -130,7 +130,7 @@ def test_steering_from_another_pi_goes_to_the_marathon_that_is_named(desk: Calla
     assert pi.next("extension_ui_request")["message"] == "Kept: it comes with the next session you start."
     assert [message.text for message in Inbox(at.task / ".marathon" / "inbox").messages()] == ["not now"]
     pi.send(type="prompt", message="/marathon-steer anyone?")
-    assert "runs now. See: pi-marathon list" in pi.next("extension_ui_request")["message"]
+    assert "runs now. See: /ralph list" in pi.next("extension_ui_request")["message"]
 
 
 # The end of a session in the terminal

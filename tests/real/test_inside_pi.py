@@ -345,3 +345,63 @@ def test_the_clock_does_not_jump_and_the_status_line_counts(real: RealWorld, pi:
     assert shown[-1] >= 9
     assert max(after - before for before, after in pairwise(shown)) <= 2
     assert b"ralph: fix-types (1/3)" in terminal.seen
+
+
+def test_a_new_pi_says_what_runs_and_a_part_of_a_name_is_enough(real: RealWorld, pi: Callable[..., Terminal]) -> None:
+    def script(request: Request) -> Turn:
+        if request.heading is None:
+            asked = ToolCall("marathon_status", {"task": "types"})
+            return Turn("So it is.") if request.messages[-1]["role"] == "tool" else Turn(tools=[asked])
+        return Turn("I look around.", tools=[waits_for(real)]) if request.number == 1 else Turn("Done.")
+
+    real.plays(script)
+    made = real.cli("repeat", "--no-start", "--json", "fix-types", "No error is left")
+    task = Path(json.loads(made.stdout)["task"])
+    terminal = pi()
+    terminal.command("/marathon-loop types --max-iterations 1", lambda: real.server.requests)
+    terminal.expect(b"ralph: fix-types (1/1)")
+    type_once(terminal, "/ralph detach")
+    terminal.expect(b"fix-types goes on in the background")
+    type_once(terminal, "how is it?")
+    terminal.expect(b"So it is.")
+    (answer,) = [json.loads(each.last_text) for each in in_front(real) if each.messages[-1]["role"] == "tool"]
+    assert (answer["condition"], answer["iteration"]) == ("running", 1)
+    terminal.send(b"/quit" + ENTER)
+    terminal.wait()
+
+    later = pi()
+    later.expect(b"fix-types runs: /ralph attach fix-types")
+    type_once(later, "/ralph attach typ")
+    later.expect(b"ralph: fix-types (1/1)")
+    type_once(later, "/marathon-steer types mind the cache")
+    later.expect("→ steering: types mind the cache".encode())  # to the one that is shown, with every word
+    type_once(later, "/marathon-steer fix-types mind the docs")
+    later.expect("→ steering: mind the docs".encode())
+    type_once(later, "/ralph status")
+    later.expect(b"/ralph attach ")
+    assert b"pi-marathon attach" not in later.seen
+    (real.project / "go").touch()
+    later.expect(b"Decide later")
+    quiet(later)
+    later.send(ENTER)
+    type_once(later, "/quit")
+    later.wait()
+    last = pi()
+    last.expect(b"fix-types waits for you: /marathon-loop fix-types")
+    assert task.name.endswith("fix-types")
+
+
+def test_a_part_of_another_tasks_name_asks_who_is_meant(real: RealWorld, pi: Callable[..., Terminal]) -> None:
+    real.plays(lambda request: Turn("I look around.", tools=[waits_for(real)]))
+    made = real.cli("repeat", "--no-start", "--json", "cache-size", "It is smaller")
+    other = Path(json.loads(made.stdout)["task"])
+    terminal = pi()
+    terminal.command("/ralph start fix-types No error is left", lambda: real.server.requests)
+    type_once(terminal, "/marathon-steer cache entries are old")
+    terminal.expect(b"Is cache the task cache-size?")
+    terminal.send(DOWN + ENTER)
+    terminal.expect("→ steering: cache entries are old".encode())
+    type_once(terminal, "/marathon-steer cache entries are old")
+    terminal.expect(b"Is cache the task cache-size?")
+    terminal.send(ENTER)
+    terminal.until(lambda: list((other / ".marathon" / "inbox").glob("*.json")), "the message for the other")

@@ -14,10 +14,10 @@ import { CONTROL, because, entriesOf, inSession, inTerminal, loadedTwice } from 
 import type { Fields } from "./marathon-loop.ts";
 import { drawn, loadParts, parts } from "./pi-marathon/drawing.ts";
 import type { Show, Shown } from "./pi-marathon/drawing.ts";
-import { Followed, nameOf } from "./pi-marathon/followed.ts";
+import { Followed, nameOf, oneLine } from "./pi-marathon/followed.ts";
 import type { Bookmark } from "./pi-marathon/followed.ts";
 import { bytesOf, parsed } from "./pi-marathon/log.ts";
-import { PROGRAM, codeOf, done, inShell, made, split, startInBackground } from "./pi-marathon/program.ts";
+import { PROGRAM, asTyped, codeOf, done, inShell, made, split, startInBackground } from "./pi-marathon/program.ts";
 
 type Offer = { label: string; choice: string; phase: string | null; words: string; ask: string };
 type Answer = { words: string[]; text: string };
@@ -33,8 +33,9 @@ const LATER = "Decide later: /marathon-loop asks again";
 const WELCOME = "marathon: /scribe writes a task with you, /marathon-loop PATH runs it";
 const WHILE_STARTING = 3000; // milliseconds; a gate before the first session is in no log
 const TAKES_VALUE = /^--(max-[a-z]+|reflect-every|agent|mode|oversight|breaker|session-timeout|retr[a-z-]+)$/;
+const MOST_ANNOUNCED = 3;
 const USUAL_COST = 10; // dollars
-const RALPH = "start NAME GOAL, stop, status, list, kill, clean";
+const RALPH = "start NAME GOAL, attach [NAME], detach, stop, status, list, kill, clean";
 
 /** Survives /new, /resume and /reload, which load this file anew. */
 type Kept = { task: string; words: string[]; asked?: string; bookmark?: Bookmark };
@@ -77,12 +78,7 @@ class Inside {
     const ralph = (verb: string) => (args: string, ctx: ExtensionCommandContext) => this.ralph(`${verb} ${args}`, ctx);
     this.command("marathon-status", "Where a marathon stands: [TASK]", ralph("status"));
     this.command("marathon-pause", "Stop a marathon after its session: [TASK]", ralph("stop"));
-    this.command("marathon-steer", "Send guidance to a marathon: [TASK] MESSAGE", async (args, ctx) => {
-      const [, word, rest] = /^(\S*)\s*(.*)$/s.exec(args.trim()) as string[];
-      const folder = typedFolder(word, ctx.cwd);
-      const [named, text] = isTask(folder) ? [[folder], rest] : [[], args.trim()];
-      ctx.ui.notify(await done(["steer", "--", ...named, "-"], ctx.cwd, text), "info");
-    });
+    this.command("marathon-steer", "Send guidance to a marathon: [TASK] MESSAGE", this.steerTyped);
     this.pi.registerEntryRenderer?.<Shown>(ENTRY, ({ data }, how, theme) => data && drawn(data, how.expanded, theme));
     this.pi.on("session_start", (_event, ctx) => this.begin(ctx));
     this.pi.on("session_shutdown", (event, ctx) => this.close(event.reason, ctx));
@@ -99,11 +95,24 @@ class Inside {
     if (!this.pi.getAllTools().some(({ name }) => name === "marathon_start")) this.registerTools();
     if (!inTerminal(ctx)) return;
     if (process.env.MARATHON_BARE) ctx.ui.setStatus("marathon", WELCOME);
-    if (!kept.piMarathon) return;
+    if (!kept.piMarathon) return void this.announce(ctx).catch(() => {}); // pi does not wait for it
     const { task, words, bookmark } = kept.piMarathon;
     const followed = new Followed(task, words, ctx.cwd);
     if (bookmark) followed.bookmark = bookmark;
     this.follow(followed, ctx);
+  }
+
+  /** Say what runs or waits in this project. */
+  private async announce(ctx: ExtensionContext): Promise<void> {
+    const rows: Fields[] = await done(["list", "--json"], ctx.cwd).then(parsed, () => []);
+    const lines = rows.filter(isActive).map(({ task, condition }) => {
+      const name = nameOf(task);
+      const waits = `${name} waits for you: /marathon-loop ${name}`;
+      return condition === "gate" ? waits : `${name} runs: /ralph attach ${name}`;
+    });
+    const more = lines.length > MOST_ANNOUNCED ? [`and ${lines.length - MOST_ANNOUNCED} more: /ralph list`] : [];
+    const text = ["Marathons of this project:", ...lines.slice(0, MOST_ANNOUNCED), ...more].join("\n");
+    if (lines.length > 0 && !this.followed) ctx.ui.notify(text, "info");
   }
 
   private close(reason: string, ctx: ExtensionContext): void {
@@ -121,9 +130,8 @@ class Inside {
     if (inSession()) throw new Error("a marathon is already running here");
     if (this.followed && words.length === 0) return this.again(this.followed, ctx);
     const named = words[0]?.startsWith("-") ? undefined : words.shift();
-    const folder = named === undefined ? await this.chosen(ctx) : typedFolder(named, ctx.cwd);
+    const folder = named === undefined ? await this.chosen(ctx) : await taskMeant(named, ctx.cwd);
     if (folder === undefined) return;
-    if (!isTask(folder)) throw new Error(`${folder} has no instructions.md. Make a task with /scribe or /ralph start`);
     if (this.followed?.task === folder && words.length === 0) return this.again(this.followed, ctx);
     if (await this.mayStart(nameOf(folder), ctx, folder)) await this.run(folder, words, ctx);
   };
@@ -137,22 +145,55 @@ class Inside {
   }
 
   private async run(task: string, words: string[], ctx: ExtensionContext): Promise<void> {
+    const followed = await this.prepared(task, words, ctx);
+    if (!followed.alive()) followed.start();
+    const stopsWithPi = words.includes(STOP_WITH_PI);
+    kept.piMarathonsToStop ??= new Set();
+    kept.piMarathonsToStop[stopsWithPi ? "add" : "delete"](task);
+    this.takeUp(followed, ctx);
+    const closing = stopsWithPi ? "It stops when you close pi." : "It goes on when you close pi.";
+    ctx.ui.notify(`What you type now steers ${nameOf(task)}. ${closing} /ralph stop ends it earlier.`, "info");
+  }
+
+  /** /ralph attach: show a marathon that runs or waits, and start nothing. */
+  private async attach(typed: string | undefined, ctx: ExtensionContext): Promise<void> {
+    if (!inTerminal(ctx)) throw new Error("this pi has no terminal to show it in");
+    const task = typed === undefined ? await this.chosen(ctx, true) : await taskMeant(typed, ctx.cwd);
+    if (task === undefined) return;
+    if (task === this.followed?.task) return this.again(this.followed, ctx);
+    const followed = await this.prepared(task, [], ctx);
+    const name = nameOf(task);
+    const active = followed.alive() || followed.gateOpen();
+    if (!active) throw new Error(`${name} does not run. Start it: /marathon-loop ${name}`);
+    this.takeUp(followed, ctx);
+    ctx.ui.notify(`What you type now steers ${name}. /ralph detach shows it no longer.`, "info");
+  }
+
+  /** /ralph detach: it goes on without being shown. */
+  private detach(typed: string | undefined, ctx: ExtensionContext): void {
+    const name = this.followed && nameOf(this.followed.task);
+    const isIt = name && (!typed || name.includes(nameOf(typed)));
+    if (!isIt) throw new Error(`${typed ?? "no marathon"} is not shown here`);
+    const doing = this.followed?.gateOpen() ? "waits for you" : "goes on in the background";
+    this.leave(ctx);
+    ctx.ui.notify(`${name} ${doing}. /ralph attach ${name} shows it again.`, "info");
+  }
+
+  private async prepared(task: string, words: string[], ctx: ExtensionContext): Promise<Followed> {
     const at = this.given.includes("--") ? this.given.indexOf("--") : this.given.length;
     const options = [...this.given.slice(0, at), ...words.filter((word) => word !== STOP_WITH_PI)];
     const shown = task.startsWith(`${ctx.cwd}${path.sep}`) ? path.relative(ctx.cwd, task) : task;
     const all = ["--task", shown, "--mode", "stream", ...options, ...this.given.slice(at)];
     const followed = new Followed(task, all, ctx.cwd);
     await followed.refresh().catch(() => {}); // what is wrong with the task is said by the start
-    if (this.followed) this.leave(ctx);
     if (followed.alive()) followed.rewind();
-    else followed.start();
-    const stopsWithPi = words.includes(STOP_WITH_PI);
-    kept.piMarathonsToStop ??= new Set();
-    kept.piMarathonsToStop[stopsWithPi ? "add" : "delete"](task);
-    kept.piMarathon = { task, words: all };
+    return followed;
+  }
+
+  private takeUp(followed: Followed, ctx: ExtensionContext): void {
+    if (this.followed) this.leave(ctx);
+    kept.piMarathon = { task: followed.task, words: followed.words };
     this.follow(followed, ctx);
-    const closing = stopsWithPi ? "It stops when you close pi." : "It goes on when you close pi.";
-    ctx.ui.notify(`What you type now steers ${nameOf(task)}. ${closing} /ralph stop ends it earlier.`, "info");
   }
 
   /** Whether a marathon may be started and shown here. One that runs here already may go on without being shown. */
@@ -166,17 +207,22 @@ class Inside {
     return (await ctx.ui.select(title.replace(CONTROL, ""), ["No", yes.replace(CONTROL, "")])) === yes;
   }
 
-  private async chosen(ctx: ExtensionContext): Promise<string | undefined> {
-    const rows: Fields[] = parsed(await done(["list", "--json"], ctx.cwd));
-    if (rows.length === 0) throw new Error("there is no task yet. Make one with /scribe, or: /ralph start NAME GOAL");
+  private async chosen(ctx: ExtensionContext, active = false): Promise<string | undefined> {
+    const all: Fields[] = parsed(await done(["list", "--json"], ctx.cwd));
+    if (all.length === 0) throw new Error("there is no task yet. Make one with /scribe, or: /ralph start NAME GOAL");
+    const rows = active ? all.filter(isActive) : all;
+    if (rows.length === 0) throw new Error("no marathon runs or waits here. Start one: /marathon-loop");
     const labels = rows.map(({ task, condition }) => `${nameOf(task)} (${condition})`);
     const label = await ctx.ui.select("Which task?", labels);
-    return label === undefined ? undefined : path.resolve(ctx.cwd, rows[labels.indexOf(label)].task);
+    const row = rows[labels.indexOf(label ?? "")];
+    return row && path.resolve(row.project, row.task);
   }
 
   private ralph = async (args: string, ctx: ExtensionCommandContext): Promise<void> => {
     const [verb = "", ...words] = split(args);
     if (verb === "start") return this.startLoop(words, ctx);
+    if (verb === "attach") return this.attach(words[0], ctx);
+    if (verb === "detach") return this.detach(words[0], ctx);
     const task = words[0] ?? this.followed?.task;
     const one = task === undefined ? [] : ["--", task];
     const commands: Record<string, string[]> = {
@@ -195,7 +241,7 @@ class Inside {
       if (goes.startsWith("Nothing")) return ctx.ui.notify(goes, "info");
       if (!(await ctx.ui.confirm("Clean up?", shortened(goes, `: !${PROGRAM} clean --list`)))) return;
     }
-    ctx.ui.notify(await done(commands[verb], ctx.cwd), "info");
+    ctx.ui.notify(asTyped(await done(commands[verb], ctx.cwd)), "info");
   };
 
   /** /ralph start NAME GOAL, with options in between. */
@@ -221,7 +267,7 @@ class Inside {
     getArgumentCompletions?: (prefix: string) => { value: string; label: string }[] | null,
   ): void {
     const handler = (args: string, ctx: ExtensionCommandContext) =>
-      act(args, ctx).catch((error) => ctx.ui.notify(`marathon: ${because(error)}`, "error"));
+      act(args, ctx).catch((error) => ctx.ui.notify(`marathon: ${asTyped(because(error))}`, "error"));
     this.pi.registerCommand(name, { description, handler, getArgumentCompletions });
   }
 
@@ -264,6 +310,7 @@ class Inside {
 
   /** As an entry. A pi before 0.80.4 has none, so there the human sees the widget and the short lines. */
   private show: Show = (shown) => {
+    if (shown.kind === "line" || shown.kind === "warning") shown = { ...shown, text: asTyped(shown.text) };
     if (parts.Text && typeof this.pi.registerEntryRenderer === "function") this.pi.appendEntry(ENTRY, shown);
     else if (shown.kind === "line" || shown.kind === "warning") this.ui?.notify(shown.text, "info");
   };
@@ -295,7 +342,7 @@ class Inside {
     const { condition = "not started", resume } = followed.status;
     const normal = "What you type goes to the agent of this session again.";
     const said = refused || `${nameOf(followed.task)} is ${condition}. ${normal}`;
-    ctx.ui.notify(`${said}${resume ? `\nTo continue: ${resume}` : ""}`, refused ? "error" : "info");
+    ctx.ui.notify(asTyped(`${said}${resume ? `\nTo continue: ${resume}` : ""}`), refused ? "error" : "info");
   }
 
   // What the human says
@@ -308,9 +355,27 @@ class Inside {
       .then(() => this.show({ kind: "line", text: `→ ${later ? "for the next session" : "sent"}: ${text}` }))
       .catch((error) => {
         if (!ctx.ui.getEditorText()) ctx.ui.setEditorText(text); // nothing that was typed is lost
-        ctx.ui.notify(`marathon: not sent: ${because(error)}`, "error");
+        ctx.ui.notify(`marathon: not sent: ${asTyped(because(error))}`, "error");
       });
   }
+
+  /** /marathon-steer [TASK] MESSAGE. A message may begin with a word that is a part of a task's name. */
+  private steerTyped = async (args: string, ctx: ExtensionCommandContext): Promise<void> => {
+    const [, word, rest] = /^(\S*)\s*(.*)$/s.exec(args.trim()) as string[];
+    const meant = rest && word.length > 2 ? await taskMeant(word, ctx.cwd).catch(() => undefined) : undefined;
+    const shown = this.followed?.task;
+    let [task, text] = meant ? [meant, rest] : [shown, args.trim()];
+    const whole = meant && (word.includes("/") || [path.basename(meant), nameOf(meant)].includes(word));
+    if (meant && !whole && meant === shown) text = args.trim();
+    else if (meant && !whole) {
+      const to = `${nameOf(meant)} gets: ${oneLine(rest, 80)}`;
+      const all = `${shown ? nameOf(shown) : "The one that runs"} gets: ${oneLine(args, 80)}`;
+      const chosen = await ctx.ui.select(`Is ${word} the task ${nameOf(meant)}?`, [to, all]);
+      if (chosen === undefined) return ctx.ui.setEditorText(`/marathon-steer ${args}`);
+      if (chosen === all) [task, text] = [shown, args.trim()];
+    }
+    ctx.ui.notify(asTyped(await done(["steer", "--", ...(task ? [task] : []), "-"], ctx.cwd, text)), "info");
+  };
 
   /** Alt+Enter: what stands in the editor is for the next session. False where the key is for pi itself. */
   private later(followed: Followed, ctx: ExtensionContext): boolean {
@@ -333,12 +398,12 @@ class Inside {
       if (!again) this.show({ kind: "warning", text });
       answer = await this.answer(gate, followed, ctx, signal);
       if (!answer) return;
-      ctx.ui.notify(await done(answer.words, followed.cwd, answer.text), "info");
+      ctx.ui.notify(asTyped(await done(answer.words, followed.cwd, answer.text)), "info");
       followed.status.gate = undefined;
       if (!followed.alive() && answer.words[0] !== "cancel") followed.start();
     } catch (error) {
       if (answer?.text && !ctx.ui.getEditorText()) ctx.ui.setEditorText(answer.text); // nothing typed is lost
-      if (answer || !signal.aborted) ctx.ui.notify(`marathon: ${because(error)}`, "error");
+      if (answer || !signal.aborted) ctx.ui.notify(`marathon: ${asTyped(because(error))}`, "error");
     } finally {
       followed.asking = undefined;
       this.over = followed.gateOpen() && !followed.alive();
@@ -398,16 +463,19 @@ class Inside {
         const folder = await made(name, task, ctx.cwd);
         const options = [`--max-iterations=${maxIterations}`, `--reflect-every=${reflectEvery}`, `--max-cost=${limit}`];
         await this.run(folder, options, ctx);
-        return reply(`Started ${folder} for at most ${dollars(limit)}. It runs by itself and the human sees it. Do not wait for it.`);
+        const started = `Started ${folder} for at most ${dollars(limit)}.`;
+        return reply(`${started} It runs by itself and the human sees it. Do not wait for it.`);
       },
     });
     this.pi.registerTool({
       name: "marathon_status",
       label: "Marathon status",
-      description: "Where the marathons of this project stand, or one of them.",
+      description: "Where the marathons of this project stand, or one of them, as JSON.",
       parameters: Type.Object({ task: Type.Optional(Type.String({ description: "Its path or a part of its name" })) }),
-      execute: async (_id, { task }, signal, _onUpdate, ctx) =>
-        reply(await done(task ? ["status", "--", task] : ["list"], ctx.cwd, "", signal)),
+      execute: async (_id, { task }, signal, _onUpdate, ctx) => {
+        const said = await done(task ? ["status", "--json", "--", task] : ["list", "--json"], ctx.cwd, "", signal);
+        return reply(said, JSON.parse(said));
+      },
     });
   }
 }
@@ -431,8 +499,9 @@ async function costLimit(
   }
 }
 
+const isActive = ({ runner, condition }: Fields) => Boolean(runner) || condition === "gate";
 const dollars = (amount: number) => `$${amount.toFixed(2)}`;
-const reply = (text: string) => ({ content: [{ type: "text" as const, text }], details: undefined });
+const reply = (text: string, details?: unknown) => ({ content: [{ type: "text" as const, text }], details });
 /** The answer as a command. It carries the gate's token and its code, so it answers exactly this gate. */
 function commandOf({ choice, phase }: Offer, task: string, token: string, text: string): string[] {
   const gate = ["--gate", token, ...(choice === "cancel" ? [] : ["--code", codeOf(token)])];
@@ -452,6 +521,16 @@ function commandOf({ choice, phase }: Offer, task: string, token: string, text: 
 
 const isTask = (folder: string) => fs.existsSync(path.join(folder, "instructions.md"));
 const typedFolder = (typed: string, cwd: string) => path.resolve(cwd, typed.replace(/^~(?=$|\/)/, homedir()));
+
+/** The folder of the task that a path or a part of a name means. */
+async function taskMeant(typed: string, cwd: string): Promise<string> {
+  const folder = typedFolder(typed, cwd);
+  if (isTask(folder)) return folder;
+  const { project, task } = parsed(await done(["status", "--json", "--sessions=0", "--", typed], cwd));
+  const found = path.resolve(project, task);
+  if (!isTask(found)) throw new Error(`${found} has no instructions.md. Make a task with /scribe or /ralph start`);
+  return found;
+}
 
 function subfolders(folder: string): string[] {
   const folders = entriesOf(folder).filter((entry) => entry.isDirectory() && entry.name !== "node_modules");

@@ -138,7 +138,8 @@ export class Followed {
     } else if (type === "text") {
       this.say(text, Boolean(event.thinking), show);
     } else if (type === "tool_called") {
-      const shown: Shown = { kind: "tool", id, name, given: event.arguments ?? {}, text: "", cwd: this.cwd, runs: true };
+      const given = event.arguments ?? {};
+      const shown: Shown = { kind: "tool", id, name, given, text: "", cwd: this.cwd, runs: true };
       this.tools.set(id, { ...event, shown, block: begin(shown, show) });
       this.grew = true;
     } else if (type === "tool_updated") {

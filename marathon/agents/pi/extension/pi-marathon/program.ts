@@ -78,3 +78,24 @@ export function split(typed: string): string[] {
   const words = typed.matchAll(/(?:"[^"]*"|'[^']*'|[^\s"'])+/g);
   return [...words].map(([word]) => word.replace(/"([^"]*)"|'([^']*)'/g, "$1$2"));
 }
+
+/** Commands of the program as one types them in this pi. What has no command here can run in pi's shell. */
+export function asTyped(said: string): string {
+  const shell = new RegExp(`(?<!shell: |&& |!)(?:[^\\s'"]*/)?${PROGRAM} (\\S+)`, "g");
+  const answers = new RegExp(`(?:[^\\s'"]*/)?${PROGRAM} (?:approve|redo|answer|accept|cancel) (?!-)(\\S+)[^\\n]*`, "g");
+  const typed = said
+    .replace(answers, "/marathon-loop $1")
+    .replace(shell, (all, verb: string) => HERE[verb] ?? (IN_SHELL.test(verb) ? `!${PROGRAM} ${verb}` : all));
+  const lines = typed.split("\n");
+  return lines.filter((line, at) => line !== lines[at - 1]).join("\n"); // all answers to a gate are one command here
+}
+
+const IN_SHELL = /^(logs|report|review|comments?|rounds|check|feedback|workflow|doctor|install|repair|rm|archive|run)$/;
+const HERE: Record<string, string> = {
+  "--task": "/marathon-loop",
+  status: "/marathon-status",
+  steer: "/marathon-steer",
+  repeat: "/ralph start",
+  new: "/scribe",
+  ...Object.fromEntries(["stop", "kill", "list", "clean", "attach"].map((verb) => [verb, `/ralph ${verb}`])),
+};
