@@ -16,7 +16,16 @@ from typing import Any
 import pytest
 
 from marathon.core.budgets import usage_in
-from marathon.core.events import CompactionBegan, CompactionEnded, Notice, Text, ToolCalled, ToolEnded, usage_of
+from marathon.core.events import (
+    CompactionBegan,
+    CompactionEnded,
+    Notice,
+    Text,
+    ToolCalled,
+    ToolEnded,
+    ToolUpdated,
+    usage_of,
+)
 from marathon.store.events import follow
 from marathon.store.inbox import Inbox
 from tests.real.desk import PROMPT, Desk, Terminal
@@ -156,11 +165,9 @@ def test_events_of_a_terminal_session_are_appended_to_the_log_the_runner_names(d
     at = desk(Turn("I look.", thinking="Hm.", tools=[bash("echo seen"), bash("exit 3")]), Turn("Done."))
     at.session().wait()
     events = at.events_logged()
-    assert [event for event in events if isinstance(event, Text)] == [
-        Text("Hm.\n", thinking=True),
-        Text("I look.\n"),
-        Text("Done.\n"),
-    ]
+    pieces = [event for event in events if isinstance(event, Text)]
+    assert "".join(piece.text for piece in pieces if piece.thinking) == "Hm.\n"
+    assert "".join(piece.text for piece in pieces if not piece.thinking) == "I look.\nDone.\n"
     calls = {event.id: event for event in events if isinstance(event, ToolCalled)}
     assert [call.arguments for call in calls.values()] == [{"command": "echo seen"}, {"command": "exit 3"}]
     results = {calls[event.id].summary: event for event in events if isinstance(event, ToolEnded)}
@@ -170,6 +177,25 @@ def test_events_of_a_terminal_session_are_appended_to_the_log_the_runner_names(d
     assert all(event.at > 1e9 for event in events)
     assert usage_of(follow(at.events)) == usage_in(at.state()["usage"])
     assert stat.S_IMODE(at.events.stat().st_mode) == 0o600
+
+
+def test_text_and_output_are_logged_as_they_come(desk: Callable[..., Desk], tmp_path: Path) -> None:
+    half, go = threading.Event(), tmp_path / "go"
+    prints = bash(f"echo first; until [ -e '{go}' ]; do sleep 0.05; done")
+    held = Turn("One half is here, and another follows.", tools=[prints], hold=half)
+    at = desk(held, Turn("Done."), httpIdleTimeoutMs=60_000)
+    pi = at.session()
+    pi.until(lambda: at.events.exists() and "One half" in at.events.read_text(), "the first half in the log")
+    half.set()
+
+    def updates() -> list[ToolUpdated]:
+        return [event for event in follow(at.events) if isinstance(event, ToolUpdated)]
+
+    pi.until(updates, "the first line in the log")
+    (updated,) = updates()
+    assert updated.text == "first"
+    go.touch()
+    assert pi.wait() == 0
 
 
 def test_a_line_of_the_log_is_never_very_long(desk: Callable[..., Desk]) -> None:

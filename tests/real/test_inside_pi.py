@@ -281,6 +281,8 @@ def test_text_and_output_appear_as_they_come_and_an_edit_shows_its_true_lines(
             return Turn("The first half is here, and the second half follows.", tools=[prints], hold=half)
         return Turn(tools=[edit]) if request.number == 2 else Turn("All done.\n<loop-complete>")
 
+    patient = {**real.pi.settings(), "httpIdleTimeoutMs": 60_000}
+    (real.pi.agent_folder / "settings.json").write_text(json.dumps(patient))
     real.plays(script)
     terminal = pi()
     terminal.command("/ralph start fix-types --max-iterations 1 No error is left", lambda: real.server.requests)

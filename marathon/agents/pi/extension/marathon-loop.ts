@@ -22,6 +22,7 @@ const RUNNER_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/;
 const ESCAPE_KEY = /^\x1b(\[27[;:\d]*u)?$/;
 export const CONTROL = /\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 const LONGEST_TEXT = 64 * 1024;
+const [TAIL, LONGEST_TAIL] = [5, 1000]; // lines and characters of what a running call has printed
 const NOTHING_USED = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, cost: 0, turns: 0, toolCalls: 0 };
 const TOOL_GRACE = 10; // seconds that a tool call may go on when the time is over
 const LONGEST_TICK = 2; // seconds; a longer pause between two ticks means that pi was suspended
@@ -208,6 +209,8 @@ class Marathon {
   private limit: string | undefined; // the option of the budget that is used up
   private aborted = false; // because of it
   private called = new Map<string, number>();
+  private printed = new Map<string, string>(); // the last lines of running calls that are not logged yet
+  private streamed = ""; // the last piece of the message that comes
   private last: { stopReason?: string; errorMessage?: string; saidComplete?: boolean } = {};
   private held: "aborted" | "typing" | undefined;
   private escaped = false;
@@ -237,13 +240,19 @@ class Marathon {
       this.held = undefined;
       this.escaped = false;
     });
+    this.on("message_update", ({ assistantMessageEvent }, ctx) => this.stream(assistantMessageEvent, ctx));
     this.on("message_end", ({ message }, ctx) => this.hear(message, ctx));
     this.on("tool_execution_start", ({ toolCallId: id, toolName: name, args }, ctx) => {
       this.usage.toolCalls++;
       this.called.set(id, Date.now());
       this.log(ctx, "tool_called", { id, name, arguments: args ?? {} });
     });
+    this.on("tool_execution_update", ({ toolCallId: id, partialResult }) => {
+      const text = textIn(partialResult?.content).trimEnd().slice(-LONGEST_TAIL);
+      if (text) this.printed.set(id, text.split("\n").slice(-TAIL).join("\n"));
+    });
     this.on("tool_execution_end", ({ toolCallId: id, toolName: name, result, isError }, ctx) => {
+      this.printed.delete(id);
       const seconds = (Date.now() - (this.called.get(id) ?? Date.now())) / 1000;
       this.called.delete(id);
       const [text, diff] = [textIn(result?.content), String(result?.details?.diff ?? "")];
@@ -309,6 +318,8 @@ class Marathon {
     this.seconds += Math.min((now - this.ticked) / 1000, LONGEST_TICK);
     this.ticked = now;
     this.weigh(ctx);
+    for (const [id, text] of this.printed) this.log(ctx, "tool_updated", { id, text });
+    this.printed.clear();
     const time: Budget | undefined = this.facts.allowance?.seconds;
     const over = time ? time.used + this.seconds - time.limit : -1;
     // Waiting for a tool call costs no money, but it costs time.
@@ -365,13 +376,23 @@ class Marathon {
       this.log(ctx, "notice", { text: `→ typed: ${textIn(content)}`, level: "info" });
     }
     if (role !== "assistant") return;
-    for (const part of Array.isArray(content) ? content : []) {
+    if (this.streamed && !this.streamed.endsWith("\n")) this.log(ctx, "text", { text: "\n", thinking: false });
+    for (const part of Array.isArray(content) && !this.streamed ? content : []) {
       if (part.type === "text") this.log(ctx, "text", { text: `${part.text}\n`, thinking: false });
       if (part.type === "thinking") this.log(ctx, "text", { text: `${part.thinking}\n`, thinking: true });
     }
+    this.streamed = "";
     this.count(message, ctx);
     if (stopReason === "error") this.log(ctx, "notice", { text: `pi: ${errorMessage}`, level: "warning" });
     this.last = { stopReason, errorMessage, saidComplete: stopReason === "stop" && saysComplete(content) };
+  }
+
+  /** A piece of the message that comes, so that whoever reads the log need not wait for its end. */
+  private stream({ type, delta }: Fields, ctx: ExtensionContext): void {
+    const [, kind, step] = /^(text|thinking)_(delta|end)$/.exec(type) ?? [];
+    if (!kind) return;
+    this.streamed = step === "end" ? "\n" : delta;
+    this.log(ctx, "text", { text: this.streamed, thinking: kind === "thinking" });
   }
 
   /** Add what a message or a compaction used to the session's sum, and log it. */
