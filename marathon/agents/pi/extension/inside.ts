@@ -146,13 +146,15 @@ class Inside {
 
   private async run(task: string, words: string[], ctx: ExtensionContext): Promise<void> {
     const followed = await this.prepared(task, words, ctx);
-    if (!followed.alive()) followed.start();
+    const runs = followed.alive();
+    if (!runs) followed.start();
     const stopsWithPi = words.includes(STOP_WITH_PI);
     kept.piMarathonsToStop ??= new Set();
     kept.piMarathonsToStop[stopsWithPi ? "add" : "delete"](task);
     this.takeUp(followed, ctx);
     const closing = stopsWithPi ? "It stops when you close pi." : "It goes on when you close pi.";
-    ctx.ui.notify(`What you type now steers ${nameOf(task)}. ${closing} /ralph stop ends it earlier.`, "info");
+    const late = runs && words.some((word) => word !== STOP_WITH_PI) ? " It runs already, so the options do not count." : "";
+    ctx.ui.notify(`What you type now steers ${nameOf(task)}.${late} ${closing} /ralph stop ends it earlier.`, "info");
   }
 
   /** /ralph attach: show a marathon that runs or waits, and start nothing. */
@@ -182,8 +184,7 @@ class Inside {
   private async prepared(task: string, words: string[], ctx: ExtensionContext): Promise<Followed> {
     const at = this.given.includes("--") ? this.given.indexOf("--") : this.given.length;
     const options = [...this.given.slice(0, at), ...words.filter((word) => word !== STOP_WITH_PI)];
-    const shown = task.startsWith(`${ctx.cwd}${path.sep}`) ? path.relative(ctx.cwd, task) : task;
-    const all = ["--task", shown, "--mode", "stream", ...options, ...this.given.slice(at)];
+    const all = ["--task", asSeenFrom(ctx.cwd, task), "--mode", "stream", ...options, ...this.given.slice(at)];
     const followed = new Followed(task, all, ctx.cwd);
     await followed.refresh().catch(() => {}); // what is wrong with the task is said by the start
     if (followed.alive()) followed.rewind();
@@ -198,7 +199,7 @@ class Inside {
 
   /** Whether a marathon may be started and shown here. One that runs here already may go on without being shown. */
   private async mayStart(name: string, ctx: ExtensionContext, task?: string): Promise<boolean> {
-    const words = task === undefined ? ["repeat", name] : ["--task", task];
+    const words = task === undefined ? ["repeat", name] : ["--task", asSeenFrom(ctx.cwd, task)];
     if (!inTerminal(ctx)) throw new Error(`this pi has no terminal to show it in. ${inShell(words)}`);
     const running = this.followed;
     if (!running || running.task === task || !running.alive()) return true;
@@ -519,6 +520,8 @@ function commandOf({ choice, phase }: Offer, task: string, token: string, text: 
 
 // Paths
 
+const asSeenFrom = (cwd: string, task: string) =>
+  task.startsWith(`${cwd}${path.sep}`) ? path.relative(cwd, task) : task;
 const isTask = (folder: string) => fs.existsSync(path.join(folder, "instructions.md"));
 const typedFolder = (typed: string, cwd: string) => path.resolve(cwd, typed.replace(/^~(?=$|\/)/, homedir()));
 

@@ -103,7 +103,8 @@ export class Followed {
     const { session, seconds, usage } = this.status;
     this.cost = usage.cost;
     this.worked = seconds - (session?.seconds ?? 0);
-    this.since = session ? this.asked - session.seconds * 1000 : undefined;
+    // The log knows the beginning to the millisecond, the status to the second.
+    this.since = session ? (this.since ?? this.asked - session.seconds * 1000) : undefined;
     if (session) this.state = "running";
     if (!this.gateOpen()) this.asking?.abort(); // it was answered elsewhere
   }
