@@ -529,9 +529,11 @@ const typedFolder = (typed: string, cwd: string) => path.resolve(cwd, typed.repl
 async function taskMeant(typed: string, cwd: string): Promise<string> {
   const folder = typedFolder(typed, cwd);
   if (isTask(folder)) return folder;
+  const none = (where: string) => `${where} has no instructions.md. Make a task with /scribe or /ralph start`;
+  if (typed.includes("/")) throw new Error(none(folder));
   const { project, task } = parsed(await done(["status", "--json", "--sessions=0", "--", typed], cwd));
   const found = path.resolve(project, task);
-  if (!isTask(found)) throw new Error(`${found} has no instructions.md. Make a task with /scribe or /ralph start`);
+  if (!isTask(found)) throw new Error(none(found));
   return found;
 }
 
