@@ -111,7 +111,7 @@ def test_without_a_runner_the_commands_act_or_say_what_to_type(desk: Callable[..
     assert said("/marathon-loop ~/linked").endswith(f"Type in a shell: pi-marathon --task {at.home.home}/linked")
     assert "docs/nothing has no instructions.md" in said("/marathon-loop docs/nothing")
     assert said("/marathon-pause").endswith("Type in a shell: pi-marathon stop")
-    assert said("/ralph dance").endswith("start NAME GOAL, stop, status, list, kill, clean")
+    assert said("/ralph dance").endswith("start NAME GOAL, attach [NAME], detach, stop, status, list, kill, clean")
     pi.ask(type="prompt", message="hello")
     pi.next("agent_settled")
     assert at.model.requests[0].tools == ["read", "bash", "edit", "write", "marathon_start", "marathon_status"]
