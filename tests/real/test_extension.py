@@ -8,6 +8,7 @@ import shutil
 import stat
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,19 @@ from typing import Any
 import pytest
 
 from marathon.core.budgets import usage_in
-from marathon.core.events import CompactionBegan, CompactionEnded, Notice, Text, ToolCalled, ToolEnded, usage_of
+from marathon.core.events import (
+    CompactionBegan,
+    CompactionEnded,
+    Notice,
+    Text,
+    ToolCalled,
+    ToolEnded,
+    ToolUpdated,
+    usage_of,
+)
 from marathon.store.events import follow
 from marathon.store.inbox import Inbox
-from tests.real.desk import PROMPT, Desk
+from tests.real.desk import PROMPT, Desk, Terminal
 from tests.real.install import PiInstall
 from tests.real.model_server import (
     ToolCall,
@@ -102,7 +112,7 @@ def test_without_a_runner_the_commands_act_or_say_what_to_type(desk: Callable[..
     assert said("/marathon-loop ~/linked").endswith(f"Type in a shell: pi-marathon --task {at.home.home}/linked")
     assert "docs/nothing has no instructions.md" in said("/marathon-loop docs/nothing")
     assert said("/marathon-pause").endswith("Type in a shell: pi-marathon stop")
-    assert said("/ralph dance").endswith("start NAME GOAL, stop, status, list, kill, clean")
+    assert said("/ralph dance").endswith("start NAME GOAL, attach [NAME], detach, stop, status, list, kill, clean")
     pi.ask(type="prompt", message="hello")
     pi.next("agent_settled")
     assert at.model.requests[0].tools == ["read", "bash", "edit", "write", "marathon_start", "marathon_status"]
@@ -130,7 +140,7 @@ def test_steering_from_another_pi_goes_to_the_marathon_that_is_named(desk: Calla
     assert pi.next("extension_ui_request")["message"] == "Kept: it comes with the next session you start."
     assert [message.text for message in Inbox(at.task / ".marathon" / "inbox").messages()] == ["not now"]
     pi.send(type="prompt", message="/marathon-steer anyone?")
-    assert "runs now. See: pi-marathon list" in pi.next("extension_ui_request")["message"]
+    assert "runs now. See: /ralph list" in pi.next("extension_ui_request")["message"]
 
 
 # The end of a session in the terminal
@@ -156,11 +166,9 @@ def test_events_of_a_terminal_session_are_appended_to_the_log_the_runner_names(d
     at = desk(Turn("I look.", thinking="Hm.", tools=[bash("echo seen"), bash("exit 3")]), Turn("Done."))
     at.session().wait()
     events = at.events_logged()
-    assert [event for event in events if isinstance(event, Text)] == [
-        Text("Hm.\n", thinking=True),
-        Text("I look.\n"),
-        Text("Done.\n"),
-    ]
+    pieces = [event for event in events if isinstance(event, Text)]
+    assert "".join(piece.text for piece in pieces if piece.thinking) == "Hm.\n"
+    assert "".join(piece.text for piece in pieces if not piece.thinking) == "I look.\nDone.\n"
     calls = {event.id: event for event in events if isinstance(event, ToolCalled)}
     assert [call.arguments for call in calls.values()] == [{"command": "echo seen"}, {"command": "exit 3"}]
     results = {calls[event.id].summary: event for event in events if isinstance(event, ToolEnded)}
@@ -170,6 +178,25 @@ def test_events_of_a_terminal_session_are_appended_to_the_log_the_runner_names(d
     assert all(event.at > 1e9 for event in events)
     assert usage_of(follow(at.events)) == usage_in(at.state()["usage"])
     assert stat.S_IMODE(at.events.stat().st_mode) == 0o600
+
+
+def test_text_and_output_are_logged_as_they_come(desk: Callable[..., Desk], tmp_path: Path) -> None:
+    half, go = threading.Event(), tmp_path / "go"
+    prints = bash(f"echo first; until [ -e '{go}' ]; do sleep 0.05; done")
+    held = Turn("One half is here, and another follows.", tools=[prints], hold=half)
+    at = desk(held, Turn("Done."), httpIdleTimeoutMs=60_000)
+    pi = at.session()
+    pi.until(lambda: at.events.exists() and "One half" in at.events.read_text(), "the first half in the log")
+    half.set()
+
+    def updates() -> list[ToolUpdated]:
+        return [event for event in follow(at.events) if isinstance(event, ToolUpdated)]
+
+    pi.until(updates, "the first line in the log")
+    (updated,) = updates()
+    assert updated.text == "first"
+    go.touch()
+    assert pi.wait() == 0
 
 
 def test_a_line_of_the_log_is_never_very_long(desk: Callable[..., Desk]) -> None:
@@ -312,6 +339,42 @@ def test_text_in_the_editor_keeps_pi_open(desk: Callable[..., Desk], typed: str)
     assert pi.wait() == 0
     assert at.state()["stopReason"] == "stop"
     assert at.requests() == (1 if typed[0] == "/" else 2)
+
+
+BACKSPACE = b"\x7f"
+
+
+def left_in_the_editor(desk: Callable[..., Desk], letter: bytes) -> tuple[Desk, Terminal]:
+    """A session that is over, with a letter in the editor."""
+    half = threading.Event()
+    at = desk(Turn("One moment.", hold=half))
+    pi = at.session()
+    pi.until(lambda: at.requests() == 1, "the first request")
+    pi.send(letter)
+    time.sleep(0.5)
+    half.set()
+    pi.expect(b"or after 30 s without a key")
+    assert at.state()["sessionEnded"] is False
+    return at, pi
+
+
+def test_clearing_the_editor_lets_the_marathon_go_on(desk: Callable[..., Desk]) -> None:
+    at, pi = left_in_the_editor(desk, b"x")
+    pi.send(BACKSPACE)
+    assert pi.wait() == 0
+    assert at.state()["stopReason"] == "stop"
+    assert not Inbox(at.task / ".marathon" / "inbox").messages()
+
+
+def test_a_letter_in_the_editor_holds_the_marathon_for_half_a_minute(desk: Callable[..., Desk]) -> None:
+    at, pi = left_in_the_editor(desk, b"x")
+    began = time.monotonic()
+    pi.until(lambda: time.monotonic() - began > 20, "20 seconds")
+    assert at.state()["sessionEnded"] is False
+    assert pi.wait() == 0
+    assert at.state()["stopReason"] == "stop"
+    (kept,) = Inbox(at.task / ".marathon" / "inbox").messages()
+    assert (kept.text, kept.later) == ("x", True)
 
 
 # The commands

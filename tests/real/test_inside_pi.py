@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,16 +19,16 @@ from tests.real.desk import Terminal
 from tests.real.model_server import Request, ToolCall, Turn, Work, bash, coding_agent, write
 from tests.real.real_world import RealWorld, quiet
 
-DOWN, ENTER, ESCAPE, ALT_ENTER = b"\x1b[B", b"\r", b"\x1b", b"\x1b\r"
+DOWN, ENTER, ESCAPE, ALT_ENTER, NEWLINE = b"\x1b[B", b"\r", b"\x1b", b"\x1b\r", b"\n"
 
 
 @pytest.fixture
-def pi(real: RealWorld) -> Iterator[Callable[[], Terminal]]:
+def pi(real: RealWorld) -> Iterator[Callable[..., Terminal]]:
     """The human's own pi, with our extensions."""
     opened: list[Terminal] = []
 
-    def start() -> Terminal:
-        argv = ["sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", str(real.project), *real.pi.argv()]
+    def start(*args: str) -> Terminal:
+        argv = ["sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", str(real.project), *real.pi.argv(*args)]
         env = real.env()
         witness = real.project.parent / "bin" / "pi-marathon"
         witness.parent.mkdir(exist_ok=True)
@@ -69,8 +72,20 @@ def in_front(real: RealWorld) -> list[Request]:
     return [request for request in real.server.requests if request.heading is None]
 
 
+def pasted(text: str) -> bytes:
+    return f"\x1b[200~{text}\x1b[201~".encode()
+
+
+def type_once(terminal: Terminal, text: str) -> None:
+    """A line and one Enter. A second Enter would answer the dialog that comes."""
+    quiet(terminal)
+    terminal.send(text.encode())
+    quiet(terminal)
+    terminal.send(ENTER)
+
+
 def test_a_loop_is_shown_and_steered_and_afterwards_input_is_normal_again(
-    real: RealWorld, pi: Callable[[], Terminal]
+    real: RealWorld, pi: Callable[..., Terminal]
 ) -> None:
     def script(request: Request) -> Turn:
         if request.heading is None:
@@ -126,18 +141,21 @@ def test_options_go_to_the_runner_and_never_into_the_goal(real: RealWorld, pi: C
     terminal.until(lambda: b"$0.000 " in terminal.seen or b"of $5" in terminal.seen, "the widget")
 
 
-def test_ralph_lists_kills_and_cleans(real: RealWorld, pi: Callable[[], Terminal]) -> None:
+def test_ralph_lists_kills_and_cleans(real: RealWorld, pi: Callable[..., Terminal]) -> None:
     real.plays(lambda request: Turn("I look around.", tools=[waits_for(real)]))
     terminal = pi()
     terminal.command("/ralph start fix-types No error is left", lambda: len(real.server.requests) == 1)
     terminal.command("/ralph list", lambda: b"Sessions" in terminal.seen)
-    terminal.command("/ralph start another Nor a warning", lambda: b"fix-types is running here" in terminal.seen)
+    type_once(terminal, "/ralph start another Nor a warning")
+    terminal.expect(b"Start another beside it?")
+    terminal.send(ENTER)  # No
+    quiet(terminal)
     lock = loop_of(real) / ".marathon" / "lock"  # of the only one
     terminal.command("/ralph kill", lambda: holder_of(lock) is None)
     terminal.command("/ralph clean", lambda: b"Nothing to clean" in terminal.seen)
 
 
-def test_a_gate_is_answered_in_place_and_by_no_stray_key(real: RealWorld, pi: Callable[[], Terminal]) -> None:
+def test_a_gate_is_answered_in_place_and_by_no_stray_key(real: RealWorld, pi: Callable[..., Terminal]) -> None:
     (real.task / ".marathon").mkdir()
     (real.task / ".marathon" / "lock").write_text('{"pid": 1}')  # of a runner before a reboot; it is another one now
     work = coding_agent(real.task)
@@ -165,11 +183,11 @@ def test_a_gate_is_answered_in_place_and_by_no_stray_key(real: RealWorld, pi: Ca
     terminal.expect(b"What is there.")
     terminal.send(DOWN + DOWN + DOWN + ENTER)
     terminal.expect(b"Feedback:")
-    terminal.send(b"use the index" + ENTER)
+    terminal.send(b"use the index:" + NEWLINE + b"  it is there" + pasted("\n\nand ask\nif not") + ENTER)
     terminal.until(lambda: any((request.heading or ("",))[0] == "plan" for request in real.server.requests), "plan")
     (answered,) = real.records("gate_answered")
     assert (answered["choice"], answered["by"]) == ("continue", "command")
-    assert "use the index" in real.read("human.md")
+    assert "use the index:\n  it is there\n\nand ask\nif not\n" in real.read("human.md")
     assert "use the index" not in command_lines(real).read_text()
     assert runs(real.task)
     terminal.send(b"/quit" + ENTER)
@@ -203,14 +221,14 @@ def test_what_changed_meanwhile_is_undone_only_as_the_human_ticks_it(
     terminal.expect(b"a patch is kept")
     quiet(terminal)
     terminal.send(DOWN * 3 + ENTER)
-    until(lambda: (real.project / "code.py").read_text() == "before\n", "the undo")
+    until(lambda: real.records("undone"), "the undo")
+    assert (real.project / "code.py").read_text() == "before\n"
     assert (real.project / "mine.py").read_text() == "the human's\n"
-    until(lambda: real.records("undone"), "the record")
     assert not real.records("gate_answered")
 
 
 def test_the_agent_may_start_a_loop_if_the_human_says_yes_and_it_outlives_pi(
-    real: RealWorld, pi: Callable[[], Terminal]
+    real: RealWorld, pi: Callable[..., Terminal]
 ) -> None:
     asked = ToolCall("marathon_start", {"name": "fix-types", "task": "No error is left.", "maxIterations": 2})
 
@@ -232,19 +250,209 @@ def test_the_agent_may_start_a_loop_if_the_human_says_yes_and_it_outlives_pi(
     terminal.until(lambda: "the human said no" in real.server.requests[-1].last_text, "the refusal")
     assert not list(real.project.glob("docs/tasks/*"))
     terminal.expect(b"As you say.")
-    before = len(real.server.requests)
-    terminal.command("again", lambda: len(real.server.requests) > before)
+    type_once(terminal, "again")
     terminal.expect(b"Start the loop fix-types?")
-    terminal.send(ENTER)
+    terminal.send(ENTER)  # of someone who was typing
+    terminal.expect(b"As you say.")
+    terminal.until(lambda: "the human said no" in real.server.requests[-1].last_text, "the second refusal")
+    type_once(terminal, "once more")
+    terminal.expect(b"Yes, for at most $10.00")
+    terminal.send(DOWN + DOWN + ENTER)
+    terminal.expect(b"Cost at most, in dollars:")
+    terminal.send(b"a little" + ENTER)
+    terminal.expect(b"An amount such as 2.50, in dollars:")
+    terminal.send(b"$2.5" + ENTER)
     terminal.until(lambda: any(request.heading for request in real.server.requests), "the loop's first session")
     terminal.until(lambda: any("It runs by itself" in each.last_text for each in in_front(real)), "the tool's result")
     terminal.send(b"/quit" + ENTER)
     terminal.wait()
     task = loop_of(real)
     assert runs(task)
+    assert "of $2.50" in real.cli("status", str(task)).stdout
     again = pi()
     again.command(f"/marathon-loop {task}", lambda: b"What you type now steers fix-types" in again.seen)
     again.expect("▸ bash until [ -e".encode())
     (real.project / "go").touch()
     again.until(lambda: b"fix-types is completed" in again.seen, "the end of the loop")
     assert '"finished"' in (task / ".marathon" / "journal.jsonl").read_text()
+
+
+def test_a_second_start_asks_and_the_first_goes_on_in_the_background(
+    real: RealWorld, pi: Callable[..., Terminal]
+) -> None:
+    real.plays(lambda request: Turn("I look around.", tools=[waits_for(real)]))
+    terminal = pi()
+    terminal.command("/ralph start fix-types No error is left", lambda: len(real.server.requests) == 1)
+    type_once(terminal, "/ralph start another Nor a warning")
+    terminal.expect(b"Start another beside it?")
+    assert len(list(real.project.glob("docs/tasks/*"))) == 1
+    terminal.send(DOWN + ENTER)
+    terminal.until(lambda: "🔄 another │ iteration 1".encode() in terminal.seen, "the widget of the second")
+    terminal.until(lambda: len(real.server.requests) == 2, "the second's first session")
+    assert all(runs(task) for task in real.project.glob("docs/tasks/*"))
+    terminal.command("mind the cache", lambda: "→ steering: mind the cache".encode() in terminal.seen)
+    (real.project / "go").touch()
+    terminal.until(lambda: any(request.last_text == "mind the cache" for request in real.server.requests), "steering")
+    (steered,) = {request.first_user_text for request in real.server.requests if request.last_text == "mind the cache"}
+    assert "Nor a warning" in steered
+
+
+def test_words_for_a_gate_that_was_answered_elsewhere_are_kept(real: RealWorld, pi: Callable[..., Terminal]) -> None:
+    terminal = pi()
+    terminal.command("/marathon-loop task", lambda: b"What you type now steers" in terminal.seen)
+    terminal.expect(b"Continue to next phase (plan)")
+    quiet(terminal)
+    terminal.send(DOWN + DOWN + DOWN + ENTER)
+    terminal.expect(b"Feedback:")
+    terminal.send(b"use the index" + NEWLINE + b"and ask")
+    terminal.expect(b"and ask")
+    assert real.cli("approve", "task").returncode == 0
+    until(lambda: real.records("gate_answered"), "the answer from elsewhere")
+    terminal.seen = b""
+    terminal.send(ENTER)
+    terminal.expect(b"and ask")  # in pi's own editor
+    assert not (real.task / "human.md").exists()
+    terminal.until(lambda: b"waits for you" in terminal.seen, "the gate after the plan")
+
+
+def test_text_and_output_appear_as_they_come_and_an_edit_shows_its_true_lines(
+    real: RealWorld, pi: Callable[..., Terminal]
+) -> None:
+    notes = real.project / "notes.txt"
+    notes.write_text("".join(f"line {number}\n" for number in range(1, 201)))
+    half = threading.Event()
+    prints = bash(f"echo counted-$((40+2)); until [ -e '{real.project}/go' ]; do sleep 0.05; done; echo seen-$((1+1))")
+    edit = ToolCall("edit", {"path": str(notes), "edits": [{"oldText": "line 150\n", "newText": "line CL\n"}]})
+
+    def script(request: Request) -> Turn:
+        if request.number == 1:
+            return Turn("The first half is here, and the second half follows.", tools=[prints], hold=half)
+        return Turn(tools=[edit]) if request.number == 2 else Turn("All done.\n<loop-complete>")
+
+    patient = {**real.pi.settings(), "httpIdleTimeoutMs": 60_000}
+    (real.pi.agent_folder / "settings.json").write_text(json.dumps(patient))
+    real.plays(script)
+    terminal = pi()
+    terminal.command("/ralph start fix-types --max-iterations 1 No error is left", lambda: real.server.requests)
+    terminal.expect(b"The first half")
+    assert not half.is_set()
+    half.set()
+    terminal.expect(b"follows.")
+    terminal.expect(b"counted-42")
+    (real.project / "go").touch()
+    terminal.expect(b"seen-2")
+    terminal.expect(b"-150 ")
+    terminal.expect(b"+150 ")
+
+
+def test_reload_keeps_the_transcript_and_so_does_a_later_pi(real: RealWorld, pi: Callable[..., Terminal]) -> None:
+    def script(request: Request) -> Turn:
+        if request.heading is None:
+            return Turn("I am in front.")
+        if request.number == 1:
+            return Turn("I look around.", tools=[waits_for(real)])
+        return Turn("It was there.\n<loop-complete>")
+
+    real.plays(script)
+    terminal = pi()
+    terminal.command("hello", lambda: b"I am in front." in terminal.seen)
+    type_once(terminal, "/ralph start fix-types --max-iterations 1 No error is left")
+    terminal.expect(b"I look around.")
+    terminal.expect("▸ bash until [ -e".encode())
+    quiet(terminal, 1.5)
+    terminal.seen = b""
+    type_once(terminal, "/reload")
+    terminal.expect(b"I look around.")
+    terminal.expect(b"$ until [ -e")
+    (real.project / "go").touch()
+    terminal.expect(b"seen")
+    terminal.expect(b"It was there.")
+    terminal.expect(b"fix-types is completed")
+    quiet(terminal)
+    terminal.seen = b""
+    type_once(terminal, "/reload")
+    terminal.expect(b"I look around.")
+    drawn = terminal.expect(b"It was there.")
+    assert drawn.count(b"$ until [ -e") == 1
+    type_once(terminal, "/quit")
+    terminal.wait()
+    later = pi("--continue")
+    drawn = later.expect(b"I look around.") + later.expect(b"It was there.")
+    assert drawn.count(b"$ until [ -e") == drawn.count(b"I look around.") == 1
+
+
+def test_the_clock_does_not_jump_and_the_status_line_counts(real: RealWorld, pi: Callable[..., Terminal]) -> None:
+    def script(request: Request) -> Turn:
+        return Turn(tools=[bash("sleep 3")]) if request.number == 1 else Turn("Later.")
+
+    real.plays(script)
+    terminal = pi()
+    terminal.command("/ralph start fix-types --max-iterations 3 No error is left", lambda: real.server.requests)
+    began = time.monotonic()
+    terminal.until(lambda: b"waits for you" in terminal.seen, "the limit")
+    shown = [int(seconds) for seconds in re.findall("⏱ ([0-9]+)s".encode(), terminal.seen)]
+    assert shown == sorted(shown)
+    assert 9 <= shown[-1] <= time.monotonic() - began + 5
+    assert all(f"ralph: fix-types ({number}/3)".encode() in terminal.seen for number in (1, 2, 3))
+
+
+def test_a_new_pi_says_what_runs_and_a_part_of_a_name_is_enough(real: RealWorld, pi: Callable[..., Terminal]) -> None:
+    def script(request: Request) -> Turn:
+        if request.heading is None:
+            asked = ToolCall("marathon_status", {"task": "types"})
+            return Turn("So it is.") if request.messages[-1]["role"] == "tool" else Turn(tools=[asked])
+        return Turn("I look around.", tools=[waits_for(real)]) if request.number == 1 else Turn("Done.")
+
+    real.plays(script)
+    made = real.cli("repeat", "--no-start", "--json", "fix-types", "No error is left")
+    task = Path(json.loads(made.stdout)["task"])
+    terminal = pi()
+    terminal.command("/marathon-loop types --max-iterations 1", lambda: real.server.requests)
+    terminal.expect(b"ralph: fix-types (1/1)")
+    type_once(terminal, "/ralph detach")
+    terminal.expect(b"fix-types goes on in the background")
+    type_once(terminal, "how is it?")
+    terminal.expect(b"So it is.")
+    (answer,) = [json.loads(each.last_text) for each in in_front(real) if each.messages[-1]["role"] == "tool"]
+    assert (answer["condition"], answer["iteration"]) == ("running", 1)
+    terminal.send(b"/quit" + ENTER)
+    terminal.wait()
+
+    later = pi()
+    later.expect(b"fix-types runs: /ralph attach fix-types")
+    type_once(later, "/ralph attach typ")
+    later.expect(b"ralph: fix-types (1/1)")
+    type_once(later, "/marathon-steer types mind the cache")
+    later.expect("→ steering: types mind the cache".encode())  # to the one that is shown, with every word
+    type_once(later, "/marathon-steer fix-types mind the docs")
+    later.expect("→ steering: mind the docs".encode())
+    type_once(later, "/marathon-loop types --max-iterations 9")
+    later.expect(b"It runs already, so the options do not count.")
+    type_once(later, "/ralph status")
+    later.expect(b"/ralph attach ")
+    assert b"pi-marathon attach" not in later.seen
+    (real.project / "go").touch()
+    later.expect(b"Decide later")
+    quiet(later)
+    later.send(ENTER)
+    type_once(later, "/quit")
+    later.wait()
+    last = pi()
+    last.expect(b"fix-types waits for you: /marathon-loop fix-types")
+    assert task.name.endswith("fix-types")
+
+
+def test_a_part_of_another_tasks_name_asks_who_is_meant(real: RealWorld, pi: Callable[..., Terminal]) -> None:
+    real.plays(lambda request: Turn("I look around.", tools=[waits_for(real)]))
+    made = real.cli("repeat", "--no-start", "--json", "cache-size", "It is smaller")
+    other = Path(json.loads(made.stdout)["task"])
+    terminal = pi()
+    terminal.command("/ralph start fix-types No error is left", lambda: real.server.requests)
+    type_once(terminal, "/marathon-steer cache entries are old")
+    terminal.expect(b"Is cache the task cache-size?")
+    terminal.send(DOWN + ENTER)
+    terminal.expect("→ steering: cache entries are old".encode())
+    type_once(terminal, "/marathon-steer cache entries are old")
+    terminal.expect(b"Is cache the task cache-size?")
+    terminal.send(ENTER)
+    terminal.until(lambda: list((other / ".marathon" / "inbox").glob("*.json")), "the message for the other")

@@ -20,6 +20,7 @@ from marathon.errors import AgentUnavailable
 EXTENSION = Path(__file__).parent / "extension" / "marathon-loop.ts"
 LOOPS = EXTENSION.with_name("multiloop.ts")  # the tools of measured loops
 INSIDE = EXTENSION.with_name("inside.ts")  # a marathon in the pi of the human
+PARTS = EXTENSION.with_name("pi-marathon")  # what it is made of
 EXTENSIONS = ("-e", str(EXTENSION), "-e", str(INSIDE), "-e", str(LOOPS))
 PROMPTS = Path(__file__).parent / "prompts"
 OLDEST = (0, 74, 0)

@@ -11,7 +11,7 @@ import click
 from marathon._bundled import bundled
 from marathon.agents.claude.settings import SettingsUnexpected, with_hooks, without_hooks
 from marathon.agents.claude.state import SKILLS
-from marathon.agents.pi.find import EXTENSION, INSIDE, LOOPS, PROMPTS
+from marathon.agents.pi.find import EXTENSION, INSIDE, LOOPS, PARTS, PROMPTS
 from marathon.errors import WrongUsage
 from marathon.show.program import program
 from marathon.store.install import copy_all, files_below, remove_all, rewrite
@@ -71,6 +71,7 @@ def files_for_pi(home: Path) -> list[tuple[Path, Path]]:
     """Each file of ours, and where it goes in a folder of pi."""
     return [
         *((extension, home / "extensions" / extension.name) for extension in (EXTENSION, INSIDE, LOOPS)),
+        *files_below(PARTS, home / "extensions" / PARTS.name),
         *files_below(bundled("skills"), home / "skills"),
         *files_below(PROMPTS, home / "prompts"),
     ]

@@ -30,7 +30,7 @@ def status(shown: Path, as_json: bool, sessions: int) -> None:
     found = _status(shown, Path.cwd())
     found = replace(found, sessions=found.sessions[-sessions:] if sessions else ())
     if as_json:
-        click.echo(json.dumps(found.as_json(), indent=2))
+        click.echo(json.dumps({**found.as_json(), "project": str(Path.cwd())}, indent=2))
         return
     lines = status_lines(found, window())
     if found.gate and found.answer_with and os.isatty(1) and not os.environ.get("MARATHON_RUNNER_ID"):

@@ -5,35 +5,32 @@
  * The runner decides and writes. What the human says goes to it through a command of the program. A gate is answered
  * only by keys, in a dialog of this terminal: no tool and no message of a model leads there.
  */
-import { execFile, spawn, type ChildProcess } from "node:child_process";
-import { createHash, randomBytes } from "node:crypto";
 import * as fs from "node:fs";
-import { homedir, tmpdir } from "node:os";
+import { homedir } from "node:os";
 import * as path from "node:path";
 import type { ExtensionAPI, ExtensionCommandContext, ExtensionContext } from "@earendil-works/pi-coding-agent";
 import { Type } from "typebox";
-import { CONTROL, because, duration, entriesOf, inSession, inTerminal, loadedTwice } from "./marathon-loop.ts";
+import { CONTROL, because, entriesOf, inSession, inTerminal, loadedTwice } from "./marathon-loop.ts";
 import type { Fields } from "./marathon-loop.ts";
+import { drawn, loadParts, parts } from "./pi-marathon/drawing.ts";
+import type { Show, Shown } from "./pi-marathon/drawing.ts";
+import { Followed, cut, nameOf, oneLine } from "./pi-marathon/followed.ts";
+import type { Bookmark } from "./pi-marathon/followed.ts";
+import { bytesOf, parsed } from "./pi-marathon/log.ts";
+import { PROGRAM, asTyped, codeOf, done, inShell, made, split, startInBackground } from "./pi-marathon/program.ts";
 
-type Shown = { kind: "said" | "thought" | "tool" | "line" | "border" | "warning"; text: string } & Fields;
-type Show = (shown: Shown) => void;
 type Offer = { label: string; choice: string; phase: string | null; words: string; ask: string };
+type Answer = { words: string[]; text: string };
 
-const PROGRAM = "pi-marathon";
-const DETACH = ["--detach"]; // the program checks everything, goes on without a terminal, and this start ends
 const HELLO = "pi-marathon:inside";
 const ENTRY = "pi-marathon";
 const STOP_WITH_PI = "--stop-with-pi";
 const WIDGET = "marathon-loop";
+const STATUS = "ralph";
 const TICK = 250; // milliseconds
-const A_MOMENT = 1000; // milliseconds, within which a program that was started holds its task or is gone
-const AT_ONCE = 4 * 1024 * 1024;
-const RECENT = 32 * 1024; // bytes of the log that are shown of a marathon that runs already
-const LONGEST_SHOWN = 16 * 1024; // characters of one entry; all of it stands in the log
 const ALT_ENTER = /^\x1b(\r|\n|\[13;3(:1)?u|\[27;3;13~)$/;
 const NOTHING = "Undo nothing";
 const LATER = "Decide later: /marathon-loop asks again";
-const HINT = "Enter steers │ Alt+Enter: for the next session │ /ralph stop";
 const WELCOME = "marathon: /scribe writes a task with you, /marathon-loop PATH runs it";
 const WHILE_STARTING = 3000; // milliseconds; a gate before the first session is in no log
 // The options of `pi-marathon repeat` that take the next word. A value of --worktree and --sandbox stands after a "=".
@@ -41,90 +38,25 @@ const TAKES_VALUE = new RegExp(
   "^--(agent|mode|set|oversight|shape|max-iterations|max-time|max-cost|max-tokens|reflect-every|breaker" +
     "|session-timeout|retries|retry-wait|outage|keep-events|success)$",
 );
-const ENDS_WELL = [0, 3, 4, 5]; // completed, waits for a human, limit, stuck: `status` says which
-const RALPH = "start NAME GOAL, stop, status, list, kill, clean";
+const MOST_ANNOUNCED = 3;
+const USUAL_COST = 10; // dollars
+const RALPH = "start NAME GOAL, attach [NAME], detach, stop, status, list, kill, clean";
 
 /** Survives /new, /resume and /reload, which load this file anew. */
-type Kept = { task: string; words: string[]; stopsWithPi: boolean; asked?: string };
-const kept = globalThis as unknown as { piMarathon?: Kept };
+type Kept = { task: string; words: string[]; asked?: string; bookmark?: Bookmark };
+const kept = globalThis as unknown as { piMarathon?: Kept; piMarathonsToStop?: Set<string> };
 
-export default function (pi: ExtensionAPI): void {
+export default async function (pi: ExtensionAPI): Promise<void> {
   if (loadedTwice(pi, HELLO)) return;
+  await loadParts(); // /reload draws the transcript again before the session starts
   new Inside(pi).register();
 }
 
-// The program
-
-/**
- * What a command of the program says. A refusal is an error with its sentence. The human's words go through a pipe
- * where the command line has a "-", because everyone can read command lines, and they cannot be long.
- */
-function done(words: string[], cwd: string, said = "", signal?: AbortSignal): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const how = { cwd, signal, timeout: 60_000, maxBuffer: AT_ONCE };
-    const child = execFile(PROGRAM, words, how, (error, stdout, stderr) => {
-      if ((error as NodeJS.ErrnoException | null)?.code === "ENOENT") return reject(new Error(notFound(words)));
-      if (!error) return resolve(stdout.replace(CONTROL, "").trim());
-      reject(new Error(stderr.replaceAll(`${PROGRAM}: `, "").trim() || because(error)));
-    });
-    child.stdin?.on("error", () => {}); // it was refused before it was read
-    child.stdin?.end(said);
-  });
-}
-
 /** The beginning of a text, as a dialog can show it. */
-function shortened(text: string, most = 15): string {
+function shortened(text: string, whole = "", most = 15): string {
   const lines = text.split("\n");
-  const more = lines.length > most ? [`… and ${lines.length - most} more lines: ${PROGRAM} clean --list`] : [];
+  const more = lines.length > most ? [`… and ${lines.length - most} more lines${whole}`] : [];
   return [...lines.slice(0, most), ...more].join("\n");
-}
-
-/** Start a marathon that goes on when this pi ends. What it complains about can be read until then. */
-function startInBackground(words: string[], cwd: string): { child: ChildProcess; complaints: number } {
-  const file = path.join(tmpdir(), `pi-marathon-${randomBytes(8).toString("hex")}`);
-  const complaints = fs.openSync(file, "wx+", 0o600);
-  fs.unlinkSync(file);
-  const child = spawn(PROGRAM, words, { cwd, detached: true, stdio: ["ignore", "ignore", complaints] });
-  child.on("error", () => {}); // `alive` sees it
-  child.unref();
-  return { child, complaints };
-}
-
-/** The code of an open gate. Only this process reads it, and only after the human chose an answer. */
-function codeOf(token: string): string {
-  const mac = process.platform === "darwin" ? "Library/Application Support" : ".local/state";
-  const folder = path.join(process.env.XDG_STATE_HOME || path.join(homedir(), mac), "pi-marathon", "codes");
-  const name = createHash("sha256").update(token).digest("hex").slice(0, 32);
-  return fs.readFileSync(path.join(folder, name), "ascii").trim();
-}
-
-/** The process that holds the task, or held it last. Its number may be another's by now. */
-function holderOf(task: string): unknown {
-  try {
-    return JSON.parse(fs.readFileSync(path.join(task, ".marathon", "lock"), "utf8")).pid;
-  } catch {
-    return undefined;
-  }
-}
-
-function isAlive(pid: unknown): boolean {
-  try {
-    return typeof pid === "number" && pid > 0 && process.kill(pid, 0);
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
-  }
-}
-
-// Words
-
-const notFound = (words: string[]) => `${PROGRAM} is not on the PATH of this pi. ${inShell(words)}`;
-const inShell = (words: string[]) => `Type in a shell: ${[PROGRAM, ...words.map(quoted)].join(" ")}`;
-const quoted = (word: string) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
-
-/** A command line as a shell would split it, with quotes but nothing else. */
-function split(typed: string): string[] {
-  const words = typed.matchAll(/(?:"[^"]*"|'[^']*'|[^\s"'])+/g);
-  return [...words].map(([word]) => word.replace(/"([^"]*)"|'([^']*)'/g, "$1$2"));
 }
 
 /** The words before the first `--`, and those after it, which are for the agent. */
@@ -145,282 +77,6 @@ function parted(words: string[]): { plain: string[]; options: string[][]; args: 
     else options.push([word, ...(TAKES_VALUE.test(word) ? left.splice(0, 1) : [])]);
   }
   return { plain, options, args };
-}
-
-const nameOf = (task: string) => path.basename(task).replace(/^\d{8}-\d{6}-/, "").replace(CONTROL, "");
-const cut = (text: string, most = LONGEST_SHOWN) =>
-  text.length > most ? `${text.slice(0, most)}… [${text.length - most} more characters are in the log]` : text;
-const oneLine = (text: string, most: number) => {
-  const line = text.replace(/\s+/g, " ").trim();
-  return line.length > most ? `${line.slice(0, most - 1)}…` : line;
-};
-const dollars = (cost: number) => `$${cost.toFixed(3)}`;
-
-function summary(given: Fields): string {
-  const telling = ["command", "path", "file_path", "pattern", "query", "url"].map((key) => given[key]);
-  return String(telling.find((value) => typeof value === "string") ?? JSON.stringify(given));
-}
-
-// The log
-
-/** Reads the events of a task, session after session, from the end of the log on, or from a little before. */
-class Log {
-  private at = { number: 0, file: "" };
-  private offset = 0;
-
-  constructor(private readonly task: string, before: number) {
-    this.at = this.later().at(-1) ?? this.at;
-    this.offset = this.at.file ? Math.max(0, fs.statSync(this.at.file).size - before) : 0;
-  }
-
-  /** The events that came since the last call. */
-  *read(): Generator<Fields> {
-    for (;;) {
-      const next = this.later()[0]; // before the rest is read, so that nothing is written behind our back
-      const before = this.offset;
-      yield* this.rest();
-      if (this.offset > before) continue;
-      if (!next) return;
-      this.at = next;
-      this.offset = 0;
-    }
-  }
-
-  private *rest(): Generator<Fields> {
-    const data = bytesOf(this.at.file, this.offset);
-    const whole = data.lastIndexOf("\n") + 1; // the rest of a line that is being written comes the next time
-    this.offset += whole || (data.length === AT_ONCE ? data.length : 0);
-    for (const line of data.toString("utf8", 0, whole).split("\n")) {
-      try {
-        const event = parsed(line);
-        if (event?.v >= 1) yield event;
-      } catch {
-        // not a line of ours
-      }
-    }
-  }
-
-  /** The logs of later sessions, the next one first. */
-  private later(): { number: number; file: string }[] {
-    const runs = path.join(this.task, ".marathon", "runs");
-    const found = entriesOf(runs).flatMap((run) =>
-      entriesOf(path.join(runs, run.name, "events")).map(({ name }) => {
-        const number = parseInt(run.name) * 1e6 + parseInt(name);
-        return { number, file: path.join(runs, run.name, "events", name) };
-      }),
-    );
-    return found.filter(({ number }) => number > this.at.number).sort((one, two) => one.number - two.number);
-  }
-}
-
-function bytesOf(file: string, offset: number): Buffer {
-  try {
-    const fd = fs.openSync(file, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK);
-    try {
-      const data = Buffer.alloc(Math.min(Math.max(fs.fstatSync(fd).size - offset, 0), AT_ONCE));
-      return data.subarray(0, fs.readSync(fd, data, 0, data.length, offset));
-    } finally {
-      fs.closeSync(fd);
-    }
-  } catch {
-    return Buffer.alloc(0);
-  }
-}
-
-/** JSON without anything that a terminal would act on. */
-function parsed(text: string): any {
-  return JSON.parse(text, (_key, value) => (typeof value === "string" ? value.replace(CONTROL, "") : value));
-}
-
-// What is shown
-
-/** pi's own components. They are imported when they are needed, because not every pi has each of them. */
-let parts: Fields = {};
-
-async function loadParts(): Promise<void> {
-  const load = async (name: string) => (await import(name)) as Fields;
-  try {
-    parts = { ...(await load("@earendil-works/pi-tui")), ...(await load("@earendil-works/pi-coding-agent")) };
-  } catch {
-    // Then there is the widget, and `pi-marathon logs`.
-  }
-}
-
-/** An entry of the transcript as pi draws its own. Entries are never sent to a model. */
-function drawn(shown: Shown, expanded: boolean, theme: Fields): any {
-  const { AssistantMessageComponent, ToolExecutionComponent, Text, getMarkdownTheme } = parts;
-  const { kind, text } = shown;
-  if (kind === "said" || kind === "thought") {
-    if (!AssistantMessageComponent || !getMarkdownTheme) return undefined;
-    const content = kind === "said" ? [{ type: "text", text }] : [{ type: "thinking", thinking: text }];
-    const message = { role: "assistant", content, stopReason: "stop" };
-    return withoutSpace(new AssistantMessageComponent(message, false, getMarkdownTheme()));
-  }
-  if (kind === "tool" && ToolExecutionComponent) {
-    const { id, name, given, failed, cwd } = shown;
-    const maker = /^[a-z]+$/.test(name) ? `create${name[0].toUpperCase()}${name.slice(1)}ToolDefinition` : "";
-    const ui = { requestRender: () => {} }; // the widget is drawn every second
-    const tool = new ToolExecutionComponent(name, id, given, {}, parts[maker]?.(cwd), ui, cwd);
-    tool.updateResult({ content: [{ type: "text", text }], isError: failed, details: detailsOf(name, given) });
-    tool.setExpanded(expanded);
-    return withoutSpace(tool);
-  }
-  const color = { border: "borderAccent", warning: "warning" }[kind as string] ?? "muted";
-  return Text ? new Text(theme.fg(color, text), 1, 0) : undefined;
-}
-
-/** Around an entry pi leaves a line itself. */
-function withoutSpace(component: Fields): Fields {
-  const render = (width: number) => {
-    const lines: string[] = component.render(width);
-    return lines[0]?.trim() === "" ? lines.slice(1) : lines;
-  };
-  return { render, invalidate: () => component.invalidate() };
-}
-
-/** The log has no diff of an edit, but it has both texts. */
-function detailsOf(name: string, given: Fields): Fields | undefined {
-  const edits: Fields[] = name !== "edit" ? [] : Array.isArray(given.edits) ? given.edits : [given];
-  const diffs = edits.map(({ oldText, newText }) => parts.generateDiffString?.(String(oldText), String(newText)).diff);
-  return diffs.length > 0 && diffs[0] !== undefined ? { diff: diffs.join("\n") } : undefined;
-}
-
-// The marathon that this session shows
-
-class Followed {
-  status: Fields = {};
-  asking: AbortController | undefined; // while a dialog of the gate is open
-  asked = 0; // when the status was last asked for
-  private log: Log;
-  private gone: unknown; // the process that held the task last, once it is known that none does
-  private readonly tools = new Map<string, Fields>();
-  private said = { text: "", thinking: false };
-  private state = "starting";
-  private cost = 0;
-  private started: { child: ChildProcess; complaints: number; at: number } | undefined;
-
-  constructor(readonly task: string, readonly words: string[], readonly cwd: string) {
-    this.log = new Log(task, 0);
-  }
-
-  /** Show what a marathon that runs already did just before. */
-  rewind(): void {
-    this.log = new Log(this.task, RECENT);
-  }
-
-  start(): void {
-    this.state = "starting";
-    this.started = { ...startInBackground([...DETACH, ...this.words], this.cwd), at: Date.now() };
-  }
-
-  /** Whether a runner works on the task, or is about to. */
-  alive(): boolean {
-    const holder = holderOf(this.task);
-    if (holder !== this.gone && isAlive(holder)) return true;
-    const { child, at = 0 } = this.started ?? {};
-    const starts = child?.pid !== undefined && child.exitCode === null && child.signalCode === null;
-    return starts || Date.now() - at < A_MOMENT;
-  }
-
-  /** Why the program did not run, if it refused. */
-  refusal(): string {
-    const { child, complaints = 0 } = this.started ?? {};
-    if (child && child.pid === undefined) return notFound(this.words);
-    const code = child?.exitCode;
-    if (code === undefined || code === null || ENDS_WELL.includes(code)) return "";
-    const data = Buffer.alloc(4096);
-    const said = data.toString("utf8", 0, fs.readSync(complaints, data, 0, data.length, 0)).replace(CONTROL, "");
-    return said.replaceAll(`${PROGRAM}: `, "").trim() || `${PROGRAM} ended with exit code ${code}`;
-  }
-
-  async refresh(): Promise<void> {
-    this.asked = Date.now();
-    const holder = holderOf(this.task);
-    this.status = parsed(await done(["status", "--json", "--sessions=0", "--", this.task], this.cwd));
-    this.gone = this.status.runner ? undefined : holder;
-    this.cost = this.status.usage.cost;
-    if (this.status.session) this.state = "running";
-    if (!this.gateOpen()) this.asking?.abort(); // it was answered elsewhere
-  }
-
-  isStarting(): boolean {
-    return this.state === "starting" && !this.gateOpen();
-  }
-
-  gateOpen(): boolean {
-    return Boolean(this.status.gate?.offers.length);
-  }
-
-  /** Show what happened since the last time. True if the status is another one now. */
-  update(show: Show): boolean {
-    let boundary = false;
-    for (const event of this.log.read()) {
-      if (event.type !== "text" || Boolean(event.thinking) !== this.said.thinking) this.flush(show);
-      this.hear(event, show);
-      boundary ||= /^(session|gate)_/.test(event.type);
-    }
-    return boundary;
-  }
-
-  private hear(event: Fields, show: Show): void {
-    const { type, id, name, text = "" } = event;
-    if (type === "session_began") {
-      this.state = "running";
-      Object.assign(this.status, { iteration: event.iteration, phase: event.phase });
-      show({ kind: "border", text: `─── ${event.emoji ?? ""} Session ${event.iteration} │ ${event.phase} ───` });
-    } else if (type === "text") {
-      this.said = { text: this.said.text + text, thinking: Boolean(event.thinking) };
-    } else if (type === "tool_called") {
-      this.tools.set(id, event);
-    } else if (type === "tool_ended") {
-      const given = this.tools.get(id)?.arguments ?? {};
-      this.tools.delete(id);
-      show({ kind: "tool", id, name, given, failed: event.failed === true, text: cut(text), cwd: this.cwd });
-    } else if (type === "usage") {
-      if (event.at * 1000 > this.asked) this.cost += Number(event.usage?.cost) || 0;
-    } else if (type === "output" || type === "notice") {
-      show({ kind: event.level === "warning" || event.level === "error" ? "warning" : "line", text: cut(text) });
-    } else if (type === "check_ended") {
-      show({ kind: event.met ? "line" : "warning", text: `${event.met ? "✓" : "✗"} ${name} ${event.reason ?? ""}` });
-    } else if (type === "wait_began") {
-      this.state = `waits ${duration(event.seconds)}: ${oneLine(event.reason, 40)}`;
-    } else if (type === "gate_answered") {
-      show({ kind: "line", text: `Answered: ${event.choice} (${event.by})` });
-    } else if (type === "session_ended") {
-      this.tools.clear();
-      const facts = [duration(event.seconds), event.usage && dollars(event.usage.cost), event.ending, event.cause];
-      show({ kind: "border", text: `─── ${oneLine(facts.filter(Boolean).join(" │ "), 300)} ───` });
-    }
-  }
-
-  flush(show: Show): void {
-    const { text, thinking } = this.said;
-    this.said = { text: "", thinking: false };
-    if (text.trim()) show({ kind: thinking ? "thought" : "said", text: cut(text.trim()) });
-  }
-
-  /** Such as `🔄 my-feature │ iteration 7/50 │ running │ ⏱ 12m │ $0.847`, and what happens just now. */
-  lines(): string[] {
-    const { iteration = 0, phase, seconds = 0, session, budget = [] } = this.status;
-    const most = budget.join(" ").match(/ of (\d+) sessions?/)?.[1];
-    const running = this.state === "running" && phase !== "work" ? `running ${phase}` : this.state;
-    const head = [
-      `🔄 ${nameOf(this.task)}`,
-      `iteration ${iteration}${most ? `/${most}` : ""}`,
-      this.gateOpen() ? "waits for you" : running,
-      `⏱ ${duration(seconds + (session ? (Date.now() - this.asked) / 1000 : 0))}`,
-      dollars(this.cost),
-    ];
-    const width = Math.max(20, (process.stdout.columns || 80) - 4);
-    const doing = this.gateOpen() ? "/marathon-loop answers it" : this.doing();
-    return [head.join(" │ "), doing].map((line) => oneLine(line, width));
-  }
-
-  private doing(): string {
-    const tool = [...this.tools.values()].at(-1);
-    if (!tool) return this.said.text.trim().split("\n").at(-1) || HINT;
-    return `▸ ${tool.name} ${oneLine(summary(tool.arguments ?? {}), 200)} │ ${duration(Date.now() / 1000 - tool.at)}`;
-  }
 }
 
 // pi
@@ -447,15 +103,10 @@ class Inside {
     const ralph = (verb: string) => (args: string, ctx: ExtensionCommandContext) => this.ralph(`${verb} ${args}`, ctx);
     this.command("marathon-status", "Where a marathon stands: [TASK]", ralph("status"));
     this.command("marathon-pause", "Stop a marathon after its session: [TASK]", ralph("stop"));
-    this.command("marathon-steer", "Send guidance to a marathon: [TASK] MESSAGE", async (args, ctx) => {
-      const [, word, rest] = /^(\S*)\s*(.*)$/s.exec(args.trim()) as string[];
-      const folder = typedFolder(word, ctx.cwd);
-      const [named, text] = isTask(folder) ? [[folder], rest] : [[], args.trim()];
-      ctx.ui.notify(await done(["steer", "--", ...named, "-"], ctx.cwd, text), "info");
-    });
+    this.command("marathon-steer", "Send guidance to a marathon: [TASK] MESSAGE", this.steerTyped);
     this.pi.registerEntryRenderer?.<Shown>(ENTRY, ({ data }, how, theme) => data && drawn(data, how.expanded, theme));
     this.pi.on("session_start", (_event, ctx) => this.begin(ctx));
-    this.pi.on("session_shutdown", (event, ctx) => this.close(event.reason === "quit", ctx));
+    this.pi.on("session_shutdown", (event, ctx) => this.close(event.reason, ctx));
     this.pi.on("input", ({ text, source }, ctx) => {
       // At a gate nothing runs, so the human may ask the agent of this session for advice.
       if (!this.followed || this.followed.gateOpen() || source !== "interactive" || text.startsWith("/")) return;
@@ -468,15 +119,33 @@ class Inside {
     this.cwd = ctx.cwd;
     if (!this.pi.getAllTools().some(({ name }) => name === "marathon_start")) this.registerTools();
     if (!inTerminal(ctx)) return;
-    await loadParts();
     if (process.env.MARATHON_BARE) ctx.ui.setStatus("marathon", WELCOME);
-    if (kept.piMarathon) this.follow(new Followed(kept.piMarathon.task, kept.piMarathon.words, ctx.cwd), ctx);
+    if (!kept.piMarathon) return void this.announce(ctx).catch(() => {}); // pi does not wait for it
+    const { task, words, bookmark } = kept.piMarathon;
+    const followed = new Followed(task, words, ctx.cwd);
+    if (bookmark) followed.bookmark = bookmark;
+    this.follow(followed, ctx);
   }
 
-  private close(quits: boolean, ctx: ExtensionContext): void {
-    const { task, stopsWithPi } = kept.piMarathon ?? {};
-    if (this.followed) this.leave(ctx, !quits);
-    if (task && stopsWithPi && quits) startInBackground(["stop", "--now", "--", task], this.cwd);
+  /** Say what runs or waits in this project. */
+  private async announce(ctx: ExtensionContext): Promise<void> {
+    const rows: Fields[] = await done(["list", "--json"], ctx.cwd).then(parsed, () => []);
+    const lines = rows.filter(isActive).map(({ task, condition }) => {
+      const name = nameOf(task);
+      const waits = `${name} waits for you: /marathon-loop ${name}`;
+      return condition === "gate" ? waits : `${name} runs: /ralph attach ${name}`;
+    });
+    const more = lines.length > MOST_ANNOUNCED ? [`and ${lines.length - MOST_ANNOUNCED} more: /ralph list`] : [];
+    const text = ["Marathons of this project:", ...lines.slice(0, MOST_ANNOUNCED), ...more].join("\n");
+    if (lines.length > 0 && !this.followed) ctx.ui.notify(text, "info");
+  }
+
+  private close(reason: string, ctx: ExtensionContext): void {
+    // A block that has begun goes on in the same transcript only.
+    if (kept.piMarathon) kept.piMarathon.bookmark = reason === "reload" ? this.followed?.bookmark : undefined;
+    if (this.followed) this.leave(ctx, reason !== "quit");
+    if (reason !== "quit") return;
+    for (const task of kept.piMarathonsToStop ?? []) startInBackground(["stop", "--now", "--", task], this.cwd);
   }
 
   // Commands
@@ -486,10 +155,10 @@ class Inside {
     if (inSession()) throw new Error("a marathon is already running here");
     if (this.followed && words.length === 0) return this.again(this.followed, ctx);
     const named = words[0]?.startsWith("-") ? undefined : words.shift();
-    const folder = named === undefined ? await this.chosen(ctx) : typedFolder(named, ctx.cwd);
+    const folder = named === undefined ? await this.chosen(ctx) : await taskMeant(named, ctx.cwd);
     if (folder === undefined) return;
-    if (!isTask(folder)) throw new Error(`${folder} has no instructions.md. Make a task with /scribe or /ralph start`);
-    await this.run(folder, words, ctx);
+    if (this.followed?.task === folder && words.length === 0) return this.again(this.followed, ctx);
+    if (await this.mayStart(nameOf(folder), ctx, folder)) await this.run(folder, words, ctx);
   };
 
   /** /marathon-loop while a marathon is shown here: its gate again, or another start. */
@@ -501,39 +170,86 @@ class Inside {
   }
 
   private async run(task: string, words: string[], ctx: ExtensionContext): Promise<void> {
+    const followed = await this.prepared(task, words, ctx);
+    const runs = followed.alive();
+    if (!runs) followed.start();
+    const stopsWithPi = atDashes(words)[0].includes(STOP_WITH_PI);
+    kept.piMarathonsToStop ??= new Set();
+    kept.piMarathonsToStop[stopsWithPi ? "add" : "delete"](task);
+    this.takeUp(followed, ctx);
+    const closing = stopsWithPi ? "It stops when you close pi." : "It goes on when you close pi.";
+    const late = runs && words.some((word) => word !== STOP_WITH_PI) ? " It runs already, so the options do not count." : "";
+    ctx.ui.notify(`What you type now steers ${nameOf(task)}.${late} ${closing} /ralph stop ends it earlier.`, "info");
+  }
+
+  /** /ralph attach: show a marathon that runs or waits, and start nothing. */
+  private async attach(typed: string | undefined, ctx: ExtensionContext): Promise<void> {
+    if (!inTerminal(ctx)) throw new Error("this pi has no terminal to show it in");
+    const task = typed === undefined ? await this.chosen(ctx, true) : await taskMeant(typed, ctx.cwd);
+    if (task === undefined) return;
+    if (task === this.followed?.task) return this.again(this.followed, ctx);
+    const followed = await this.prepared(task, [], ctx);
+    const name = nameOf(task);
+    const active = followed.alive() || followed.gateOpen();
+    if (!active) throw new Error(`${name} does not run. Start it: /marathon-loop ${name}`);
+    this.takeUp(followed, ctx);
+    ctx.ui.notify(`What you type now steers ${name}. /ralph detach shows it no longer.`, "info");
+  }
+
+  /** /ralph detach: it goes on without being shown. */
+  private detach(typed: string | undefined, ctx: ExtensionContext): void {
+    const name = this.followed && nameOf(this.followed.task);
+    const isIt = name && (!typed || name.includes(nameOf(typed)));
+    if (!isIt) throw new Error(`${typed ?? "no marathon"} is not shown here`);
+    const doing = this.followed?.gateOpen() ? "waits for you" : "goes on in the background";
+    this.leave(ctx);
+    ctx.ui.notify(`${name} ${doing}. /ralph attach ${name} shows it again.`, "info");
+  }
+
+  private async prepared(task: string, words: string[], ctx: ExtensionContext): Promise<Followed> {
     const [[before, forAgent], [typed, typedForAgent]] = [atDashes(this.given), atDashes(words)];
     const options = [...before, ...typed.filter((word) => word !== STOP_WITH_PI)];
     const args = [...forAgent, ...typedForAgent];
-    const shown = task.startsWith(`${ctx.cwd}${path.sep}`) ? path.relative(ctx.cwd, task) : task;
-    const all = ["--task", shown, ...options, ...(args.length ? ["--", ...args] : [])];
-    if (!inTerminal(ctx)) throw new Error(`this pi has no terminal to show it in. ${inShell(all.slice(0, 2))}`);
+    const all = ["--task", asSeenFrom(ctx.cwd, task), ...options, ...(args.length ? ["--", ...args] : [])];
     const followed = new Followed(task, all, ctx.cwd);
     await followed.refresh().catch(() => {}); // what is wrong with the task is said by the start
-    this.refuseASecond();
     if (followed.alive()) followed.rewind();
-    else followed.start();
-    const stopsWithPi = typed.includes(STOP_WITH_PI);
-    kept.piMarathon = { task, words: all, stopsWithPi };
+    return followed;
+  }
+
+  private takeUp(followed: Followed, ctx: ExtensionContext): void {
+    if (this.followed) this.leave(ctx);
+    kept.piMarathon = { task: followed.task, words: followed.words };
     this.follow(followed, ctx);
-    const closing = stopsWithPi ? "It stops when you close pi." : "It goes on when you close pi.";
-    ctx.ui.notify(`What you type now steers ${nameOf(task)}. ${closing} /ralph stop ends it earlier.`, "info");
   }
 
-  private refuseASecond(): void {
-    if (this.followed) throw new Error(`${nameOf(this.followed.task)} is running here. Stop it first: /ralph stop`);
+  /** Whether a marathon may be started and shown here. One that runs here already may go on without being shown. */
+  private async mayStart(name: string, ctx: ExtensionContext, task?: string): Promise<boolean> {
+    const words = task === undefined ? ["repeat", name] : ["--task", asSeenFrom(ctx.cwd, task)];
+    if (!inTerminal(ctx)) throw new Error(`this pi has no terminal to show it in. ${inShell(words)}`);
+    const running = this.followed;
+    if (!running || running.task === task || !running.alive()) return true;
+    const title = `${nameOf(running.task)} is running here. Start ${name} beside it? Both may change the same files.`;
+    const yes = `Yes: show ${name} here. ${nameOf(running.task)} goes on in the background`;
+    return (await ctx.ui.select(title.replace(CONTROL, ""), ["No", yes.replace(CONTROL, "")])) === yes;
   }
 
-  private async chosen(ctx: ExtensionContext): Promise<string | undefined> {
-    const rows: Fields[] = parsed(await done(["list", "--json"], ctx.cwd));
-    if (rows.length === 0) throw new Error("there is no task yet. Make one with /scribe, or: /ralph start NAME GOAL");
+  private async chosen(ctx: ExtensionContext, active = false): Promise<string | undefined> {
+    const all: Fields[] = parsed(await done(["list", "--json"], ctx.cwd));
+    if (all.length === 0) throw new Error("there is no task yet. Make one with /scribe, or: /ralph start NAME GOAL");
+    const rows = active ? all.filter(isActive) : all;
+    if (rows.length === 0) throw new Error("no marathon runs or waits here. Start one: /marathon-loop");
     const labels = rows.map(({ task, condition }) => `${nameOf(task)} (${condition})`);
     const label = await ctx.ui.select("Which task?", labels);
-    return label === undefined ? undefined : path.resolve(ctx.cwd, rows[labels.indexOf(label)].task);
+    const row = rows[labels.indexOf(label ?? "")];
+    return row && path.resolve(row.project, row.task);
   }
 
   private ralph = async (args: string, ctx: ExtensionCommandContext): Promise<void> => {
     const [verb = "", ...words] = split(args);
     if (verb === "start") return this.startLoop(words, ctx);
+    if (verb === "attach") return this.attach(words[0], ctx);
+    if (verb === "detach") return this.detach(words[0], ctx);
     const task = words[0] ?? this.followed?.task;
     const one = task === undefined ? [] : ["--", task];
     const commands: Record<string, string[]> = {
@@ -550,18 +266,18 @@ class Inside {
     if (verb === "clean") {
       const goes = await done(["clean", "--list"], ctx.cwd);
       if (goes.startsWith("Nothing")) return ctx.ui.notify(goes, "info");
-      if (!(await ctx.ui.confirm("Clean up?", shortened(goes)))) return;
+      if (!(await ctx.ui.confirm("Clean up?", shortened(goes, `: !${PROGRAM} clean --list`)))) return;
     }
-    ctx.ui.notify(await done(commands[verb], ctx.cwd), "info");
+    ctx.ui.notify(asTyped(await done(commands[verb], ctx.cwd)), "info");
   };
 
   /** /ralph start NAME GOAL, with options in between, and arguments for the agent after --. */
   private async startLoop(words: string[], ctx: ExtensionContext): Promise<void> {
-    this.refuseASecond(); // before a task is made
     const { plain, options, args } = parted(words);
     const [name, ...said] = plain;
     if (!name) throw new Error("give a name: /ralph start NAME GOAL");
-    const goal = said.join(" ") || (await ctx.ui.input("What should be different when it is done?"));
+    if (!(await this.mayStart(name, ctx))) return; // before a task is made
+    const goal = said.join(" ") || (await ctx.ui.editor("What should be different when it is done?"));
     if (!goal?.trim()) return;
     const known = options.flat().filter((word) => word !== STOP_WITH_PI);
     const task = await made(name, goal, ctx.cwd, known);
@@ -576,7 +292,7 @@ class Inside {
     getArgumentCompletions?: (prefix: string) => { value: string; label: string }[] | null,
   ): void {
     const handler = (args: string, ctx: ExtensionCommandContext) =>
-      act(args, ctx).catch((error) => ctx.ui.notify(`marathon: ${because(error)}`, "error"));
+      act(args, ctx).catch((error) => ctx.ui.notify(`marathon: ${asTyped(because(error))}`, "error"));
     this.pi.registerCommand(name, { description, handler, getArgumentCompletions });
   }
 
@@ -602,6 +318,7 @@ class Inside {
     if (comesBack) return;
     kept.piMarathon = undefined;
     ctx.ui.setWidget(WIDGET, undefined);
+    ctx.ui.setStatus(STATUS, undefined);
   }
 
   private tick(followed: Followed, ctx: ExtensionContext): void {
@@ -618,14 +335,18 @@ class Inside {
 
   /** As an entry. A pi before 0.80.4 has none, so there the human sees the widget and the short lines. */
   private show: Show = (shown) => {
+    if (shown.kind === "line" || shown.kind === "warning") shown = { ...shown, text: asTyped(shown.text) };
     if (parts.Text && typeof this.pi.registerEntryRenderer === "function") this.pi.appendEntry(ENTRY, shown);
     else if (shown.kind === "line" || shown.kind === "warning") this.ui?.notify(shown.text, "info");
   };
 
   private draw(followed: Followed, ctx: ExtensionContext): void {
     const [head, doing] = followed.lines();
-    if (head + doing !== this.drawn) ctx.ui.setWidget(WIDGET, [head, ctx.ui.theme.fg("dim", doing)]);
+    if (head + doing === this.drawn && !followed.grew) return;
+    ctx.ui.setWidget(WIDGET, [head, ctx.ui.theme.fg("dim", doing)]); // and pi draws a frame
+    ctx.ui.setStatus(STATUS, followed.short());
     this.drawn = head + doing;
+    followed.grew = false;
   }
 
   private async refresh(followed: Followed, ctx: ExtensionContext): Promise<void> {
@@ -646,7 +367,7 @@ class Inside {
     const { condition = "not started", resume } = followed.status;
     const normal = "What you type goes to the agent of this session again.";
     const said = refused || `${nameOf(followed.task)} is ${condition}. ${normal}`;
-    ctx.ui.notify(`${said}${resume ? `\nTo continue: ${resume}` : ""}`, refused ? "error" : "info");
+    ctx.ui.notify(asTyped(`${said}${resume ? `\nTo continue: ${resume}` : ""}`), refused ? "error" : "info");
   }
 
   // What the human says
@@ -659,9 +380,27 @@ class Inside {
       .then(() => this.show({ kind: "line", text: `→ ${later ? "for the next session" : "sent"}: ${text}` }))
       .catch((error) => {
         if (!ctx.ui.getEditorText()) ctx.ui.setEditorText(text); // nothing that was typed is lost
-        ctx.ui.notify(`marathon: not sent: ${because(error)}`, "error");
+        ctx.ui.notify(`marathon: not sent: ${asTyped(because(error))}`, "error");
       });
   }
+
+  /** /marathon-steer [TASK] MESSAGE. A message may begin with a word that is a part of a task's name. */
+  private steerTyped = async (args: string, ctx: ExtensionCommandContext): Promise<void> => {
+    const [, word, rest] = /^(\S*)\s*(.*)$/s.exec(args.trim()) as string[];
+    const meant = rest && word.length > 2 ? await taskMeant(word, ctx.cwd).catch(() => undefined) : undefined;
+    const shown = this.followed?.task;
+    let [task, text] = meant ? [meant, rest] : [shown, args.trim()];
+    const whole = meant && (word.includes("/") || [path.basename(meant), nameOf(meant)].includes(word));
+    if (meant && !whole && meant === shown) text = args.trim();
+    else if (meant && !whole) {
+      const to = `${nameOf(meant)} gets: ${oneLine(rest, 80)}`;
+      const all = `${shown ? nameOf(shown) : "The one that runs"} gets: ${oneLine(args, 80)}`;
+      const chosen = await ctx.ui.select(`Is ${word} the task ${nameOf(meant)}?`, [to, all]);
+      if (chosen === undefined) return ctx.ui.setEditorText(`/marathon-steer ${args}`);
+      if (chosen === all) [task, text] = [shown, args.trim()];
+    }
+    ctx.ui.notify(asTyped(await done(["steer", "--", ...(task ? [task] : []), "-"], ctx.cwd, text)), "info");
+  };
 
   /** Alt+Enter: what stands in the editor is for the next session. False where the key is for pi itself. */
   private later(followed: Followed, ctx: ExtensionContext): boolean {
@@ -678,19 +417,22 @@ class Inside {
     if (followed.asking || !kept.piMarathon || (!again && kept.piMarathon.asked === gate.token)) return;
     kept.piMarathon.asked = gate.token;
     const { signal } = (followed.asking = new AbortController());
+    let answer: Answer | undefined;
     try {
       const text = [`⏸ ${waitsFor}`, gate.message, ...(gate.writes ?? []), note].filter(Boolean).join("\n");
       if (!again) this.show({ kind: "warning", text });
-      const answer = await this.answer(gate, followed, ctx, signal);
+      answer = await this.answer(gate, followed, ctx, signal);
       if (!answer) return;
-      ctx.ui.notify(await done(answer.words, followed.cwd, answer.text), "info");
+      ctx.ui.notify(asTyped(await done(answer.words, followed.cwd, answer.text)), "info");
       followed.status.gate = undefined;
       if (!followed.alive() && answer.words[0] !== "cancel") followed.start();
     } catch (error) {
-      if (!signal.aborted) ctx.ui.notify(`marathon: ${because(error)}`, "error");
+      if (answer?.text && !ctx.ui.getEditorText()) ctx.ui.setEditorText(answer.text); // nothing typed is lost
+      if (answer || !signal.aborted) ctx.ui.notify(`marathon: ${asTyped(because(error))}`, "error");
     } finally {
       followed.asking = undefined;
       this.over = followed.gateOpen() && !followed.alive();
+      if (signal.aborted) void this.refresh(followed, ctx); // another gate may be open by now
     }
   }
 
@@ -700,7 +442,7 @@ class Inside {
     followed: Followed,
     ctx: ExtensionContext,
     signal: AbortSignal,
-  ): Promise<{ words: string[]; text: string } | undefined> {
+  ): Promise<Answer | undefined> {
     const offers: Offer[] = gate.offers.filter(({ choice }: Offer) => choice !== "quit" && choice !== "oversight");
     const read = gate.document && `Read ${path.basename(gate.document)} here`;
     const labels = [LATER, ...(read ? [read] : []), ...offers.map(({ label }) => label)];
@@ -717,10 +459,13 @@ class Inside {
       await this.undo(gate, followed, ctx, signal);
       return this.answer(gate, followed, ctx, signal);
     }
-    const text = offer.words === "none" ? "" : await ctx.ui.input(offer.ask, "", { signal });
+    const text = offer.words === "none" ? "" : await ctx.ui.editor(offer.ask); // `input` would drop the newlines
     if (text === undefined || (offer.words === "required" && !text.trim())) return undefined;
     const heavy = ["cancel", "accept", "loop"].includes(offer.choice);
-    if (heavy && !(await ctx.ui.confirm("Are you sure?", offer.label, { signal }))) return undefined;
+    if (heavy && (await ctx.ui.select(`Are you sure? ${offer.label}`, ["No", "Yes"], { signal })) !== "Yes") {
+      if (text) ctx.ui.setEditorText(text);
+      return undefined;
+    }
     return { words: commandOf(offer, followed.task, gate.token, text), text };
   }
 
@@ -763,38 +508,57 @@ class Inside {
         name: Type.String({ description: "A short name, such as fix-types" }),
         task: Type.String({ description: "What should be different at the end, and how to check it" }),
         maxIterations: Type.Optional(Type.Integer({ minimum: 1, description: "Sessions at most; 100 if omitted" })),
+        maxCost: Type.Optional(Type.Number({ minimum: 0.01, description: "Dollars at most. The human may change it" })),
         reflectEvery: Type.Optional(Type.Integer({ minimum: 0, description: "Look back after so many sessions" })),
       }),
-      execute: async (_id, { name, task, maxIterations = 100, reflectEvery = 0 }, _signal, _onUpdate, ctx) => {
+      execute: async (_id, { name, task, maxIterations = 100, maxCost, reflectEvery = 0 }, signal, _onUpdate, ctx) => {
         if (!ctx.hasUI) throw new Error("there is no human to ask, so no marathon was started");
-        this.refuseASecond();
-        const sessions = `Up to ${maxIterations} sessions in the background:\n${task}`;
-        if (!(await ctx.ui.confirm(`Start the loop ${name}?`.replace(CONTROL, ""), sessions.replace(CONTROL, "")))) {
-          throw new Error("the human said no");
-        }
+        const cost = maxCost ?? (Number(/--max-cost[ =]\$?([\d.]+)/.exec(this.given.join(" "))?.[1]) || USUAL_COST);
+        const asked = `Start the loop ${name}? Up to ${maxIterations} sessions in the background:\n${task}`;
+        const limit = await costLimit(asked.replace(CONTROL, ""), cost, ctx, signal);
+        if (!limit || !(await this.mayStart(name, ctx))) throw new Error("the human said no");
         const folder = await made(name, task, ctx.cwd);
-        await this.run(folder, [`--max-iterations=${maxIterations}`, `--reflect-every=${reflectEvery}`], ctx);
-        return reply(`Started ${folder}. It runs by itself and the human sees it. Do not wait for it.`);
+        const options = [`--max-iterations=${maxIterations}`, `--reflect-every=${reflectEvery}`, `--max-cost=${limit}`];
+        await this.run(folder, options, ctx);
+        const started = `Started ${folder} for at most ${dollars(limit)}.`;
+        return reply(`${started} It runs by itself and the human sees it. Do not wait for it.`);
       },
     });
     this.pi.registerTool({
       name: "marathon_status",
       label: "Marathon status",
-      description: "Where the marathons of this project stand, or one of them.",
+      description: "Where the marathons of this project stand, or one of them, as JSON.",
       parameters: Type.Object({ task: Type.Optional(Type.String({ description: "Its path or a part of its name" })) }),
-      execute: async (_id, { task }, signal, _onUpdate, ctx) =>
-        reply(await done(task ? ["status", "--", task] : ["list"], ctx.cwd, "", signal)),
+      execute: async (_id, { task }, signal, _onUpdate, ctx) => {
+        const said = await done(task ? ["status", "--json", "--", task] : ["list", "--json"], ctx.cwd, "", signal);
+        return reply(said, JSON.parse(said));
+      },
     });
   }
 }
 
-const reply = (text: string) => ({ content: [{ type: "text" as const, text }], details: undefined });
-
-/** Make a task for the plain loop, without starting it. The program refuses options it does not know before that. */
-async function made(name: string, goal: string, cwd: string, options: string[] = []): Promise<string> {
-  return JSON.parse(await done(["repeat", "--no-start", "--json", ...options, "--", name, "-"], cwd, goal)).task;
+/** The most that a loop may cost, if the human starts it. No is preselected, for an Enter meant for the editor. */
+async function costLimit(
+  asked: string,
+  usual: number,
+  ctx: ExtensionContext,
+  signal?: AbortSignal,
+): Promise<number | undefined> {
+  const [yes, other] = [`Yes, for at most ${dollars(usual)}`, "Yes, with another cost limit"];
+  const chosen = await ctx.ui.select(shortened(asked), ["No", yes, other], { signal });
+  if (chosen === yes) return usual;
+  if (chosen !== other) return undefined;
+  for (let title = "Cost at most, in dollars:"; ; title = "An amount such as 2.50, in dollars:") {
+    const typed = await ctx.ui.input(title, "", { signal });
+    if (typed === undefined) return undefined;
+    const amount = Number(typed.trim().replace(/^\$/, ""));
+    if (amount > 0 && amount < Infinity) return amount;
+  }
 }
 
+const isActive = ({ runner, condition }: Fields) => Boolean(runner) || condition === "gate";
+const dollars = (amount: number) => `$${amount.toFixed(2)}`;
+const reply = (text: string, details?: unknown) => ({ content: [{ type: "text" as const, text }], details });
 /** The answer as a command. It carries the gate's token and its code, so it answers exactly this gate. */
 function commandOf({ choice, phase }: Offer, task: string, token: string, text: string): string[] {
   const gate = ["--gate", token, ...(choice === "cancel" ? [] : ["--code", codeOf(token)])];
@@ -812,8 +576,22 @@ function commandOf({ choice, phase }: Offer, task: string, token: string, text: 
 
 // Paths
 
+const asSeenFrom = (cwd: string, task: string) =>
+  task.startsWith(`${cwd}${path.sep}`) ? path.relative(cwd, task) : task;
 const isTask = (folder: string) => fs.existsSync(path.join(folder, "instructions.md"));
 const typedFolder = (typed: string, cwd: string) => path.resolve(cwd, typed.replace(/^~(?=$|\/)/, homedir()));
+
+/** The folder of the task that a path or a part of a name means. */
+async function taskMeant(typed: string, cwd: string): Promise<string> {
+  const folder = typedFolder(typed, cwd);
+  if (isTask(folder)) return folder;
+  const none = (where: string) => `${where} has no instructions.md. Make a task with /scribe or /ralph start`;
+  if (typed.includes("/")) throw new Error(none(folder));
+  const { project, task } = parsed(await done(["status", "--json", "--sessions=0", "--", typed], cwd));
+  const found = path.resolve(project, task);
+  if (!isTask(found)) throw new Error(none(found));
+  return found;
+}
 
 function subfolders(folder: string): string[] {
   const folders = entriesOf(folder).filter((entry) => entry.isDirectory() && entry.name !== "node_modules");

@@ -22,10 +22,15 @@ const RUNNER_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/;
 const ESCAPE_KEY = /^\x1b(\[27[;:\d]*u)?$/;
 export const CONTROL = /\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 const LONGEST_TEXT = 64 * 1024;
+const [TAIL, LONGEST_TAIL] = [5, 1000]; // lines and characters of what a running call has printed
 const NOTHING_USED = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, cost: 0, turns: 0, toolCalls: 0 };
 const TOOL_GRACE = 10; // seconds that a tool call may go on when the time is over
 const LONGEST_TICK = 2; // seconds; a longer pause between two ticks means that pi was suspended
 const CONTINUES = "The marathon continues when this exchange is over";
+const HOLDS = "The marathon continues when your line is sent or cleared, or after 30 s without a key";
+const PATIENCE = 30_000; // milliseconds without a key, after which a line in the editor holds the session no longer
+const CLEARED = 2_000; // the same for an empty editor; a command that was sent from it may have opened a dialog
+const NOT_A_KEY = /^\x1b(\[[<?IO]|\]|P)/; // the mouse, the focus, and what the terminal answers
 
 export default function (pi: ExtensionAPI): void {
   if (loadedTwice(pi, HELLO)) return;
@@ -205,9 +210,12 @@ class Marathon {
   private limit: string | undefined; // the option of the budget that is used up
   private aborted = false; // because of it
   private called = new Map<string, number>();
+  private printed = new Map<string, string>(); // the last lines of running calls that are not logged yet
+  private streamed = ""; // the last piece of the message that comes
   private last: { stopReason?: string; errorMessage?: string; saidComplete?: boolean } = {};
   private held: "aborted" | "typing" | undefined;
   private escaped = false;
+  private lastKey = 0;
   private ended = false;
   private complained = false;
   private drawn = "";
@@ -233,13 +241,19 @@ class Marathon {
       this.held = undefined;
       this.escaped = false;
     });
+    this.on("message_update", ({ assistantMessageEvent }, ctx) => this.stream(assistantMessageEvent, ctx));
     this.on("message_end", ({ message }, ctx) => this.hear(message, ctx));
     this.on("tool_execution_start", ({ toolCallId: id, toolName: name, args }, ctx) => {
       this.usage.toolCalls++;
       this.called.set(id, Date.now());
       this.log(ctx, "tool_called", { id, name, arguments: args ?? {} });
     });
+    this.on("tool_execution_update", ({ toolCallId: id, partialResult }) => {
+      const text = textIn(partialResult?.content).trimEnd().slice(-LONGEST_TAIL);
+      if (text) this.printed.set(id, text.split("\n").slice(-TAIL).join("\n"));
+    });
     this.on("tool_execution_end", ({ toolCallId: id, toolName: name, result, isError }, ctx) => {
+      this.printed.delete(id);
       const seconds = (Date.now() - (this.called.get(id) ?? Date.now())) / 1000;
       this.called.delete(id);
       const [text, diff] = [textIn(result?.content), String(result?.details?.diff ?? "")];
@@ -295,7 +309,11 @@ class Marathon {
     if (!inTerminal(ctx)) return;
     if (!taskDir) return;
     ctx.ui.setStatus("marathon", "marathon: running");
-    ctx.ui.onTerminalInput?.((data) => void (this.escaped ||= ESCAPE_KEY.test(data)));
+    ctx.ui.onTerminalInput?.((data) => {
+      this.escaped ||= ESCAPE_KEY.test(data);
+      if (!NOT_A_KEY.test(data)) this.lastKey = Date.now();
+      return undefined;
+    });
     this.draw(ctx);
   }
 
@@ -305,11 +323,18 @@ class Marathon {
     this.ticked = now;
     this.countEntries(ctx);
     this.weigh(ctx);
+    for (const [id, text] of this.printed) this.log(ctx, "tool_updated", { id, text });
+    this.printed.clear();
     const time: Budget | undefined = this.facts.allowance?.seconds;
     const over = time ? time.used + this.seconds - time.limit : -1;
     // Waiting for a tool call costs no money, but it costs time.
     if (over >= TOOL_GRACE || (over >= 0 && this.called.size === 0)) this.abort(ctx);
-    if (inTerminal(ctx)) this.draw(ctx);
+    if (!inTerminal(ctx)) return;
+    if (process.stdin.isRaw === false) this.lastKey = now; // the human's own editor (Ctrl+G) has the terminal
+    const patience = ctx.ui.getEditorText().trim() ? PATIENCE : CLEARED;
+    const left = this.held === "typing" && ctx.isIdle() && !ctx.hasPendingMessages();
+    if (left && now - this.lastKey >= patience) this.settle(ctx);
+    this.draw(ctx);
   }
 
   /** Warn once when a budget is nearly used up, and notice when one is. */
@@ -357,13 +382,23 @@ class Marathon {
     }
     if (role === "toolResult" && message.usage) this.count(message, ctx); // of models that the tool asked
     if (role !== "assistant") return;
-    for (const part of Array.isArray(content) ? content : []) {
+    if (this.streamed && !this.streamed.endsWith("\n")) this.log(ctx, "text", { text: "\n", thinking: false });
+    for (const part of Array.isArray(content) && !this.streamed ? content : []) {
       if (part.type === "text") this.log(ctx, "text", { text: `${part.text}\n`, thinking: false });
       if (part.type === "thinking") this.log(ctx, "text", { text: `${part.thinking}\n`, thinking: true });
     }
+    this.streamed = "";
     this.count(message, ctx);
     if (stopReason === "error") this.log(ctx, "notice", { text: `pi: ${errorMessage}`, level: "warning" });
     this.last = { stopReason, errorMessage, saidComplete: stopReason === "stop" && saysComplete(content) };
+  }
+
+  /** A piece of the message that comes, so that whoever reads the log need not wait for its end. */
+  private stream({ type, delta }: Fields, ctx: ExtensionContext): void {
+    const [, kind, step] = /^(text|thinking)_(delta|end)$/.exec(type) ?? [];
+    if (!kind) return;
+    this.streamed = step === "end" ? "\n" : delta;
+    this.log(ctx, "text", { text: this.streamed, thinking: kind === "thinking" });
   }
 
   /** What pi used beside messages stands in entries of their own: compactions, summaries, caches that were kept warm. */
@@ -400,19 +435,24 @@ class Marathon {
     // Esc while pi waits before a retry leaves only the error in the messages. So does an abort before a request.
     const aborted = stopReason === "aborted" || (stopReason === "error" && (this.escaped || this.aborted));
     const draft = ctx.ui.getEditorText().trim();
-    const typing = ctx.hasPendingMessages() || draft !== "";
-    if (this.limit && draft) {
-      putInInbox(this.facts.taskDir, { kind: "steer", text: draft, later: true });
-      this.log(ctx, "notice", { text: `→ for the next session: ${draft}`, level: "info" });
-    }
+    const typing = ctx.hasPendingMessages() || (draft !== "" && Date.now() - this.lastKey < PATIENCE);
     if ((aborted || typing) && !this.limit) {
       this.held = aborted ? "aborted" : "typing";
-      return ctx.ui.notify(`${CONTINUES}. Type /quit to end the session.`, "info");
+      return ctx.ui.notify(`${aborted ? CONTINUES : HOLDS}. Type /quit to end the session.`, "info");
     }
+    if (draft) this.keep(draft, ctx);
     const limit = (aborted && this.limit) || null; // a session that came to its own end is a good one
     this.state.update({ sessionEnded: true, limit, stopReason, errorMessage, saidComplete, usage: this.usage });
     this.ended = true;
     ctx.shutdown();
+  }
+
+  /** A line that was not sent is for the next session, unless it is a command. */
+  private keep(draft: string, ctx: ExtensionContext): void {
+    const command = /^[/!]/.test(draft);
+    if (!command) putInInbox(this.facts.taskDir, { kind: "steer", text: draft, later: true });
+    const text = command ? `Not sent: ${draft}` : `→ for the next session: ${draft}`;
+    this.log(ctx, "notice", { text, level: command ? "warning" : "info" });
   }
 
   private settleLater(ctx: ExtensionContext): void {
@@ -456,7 +496,7 @@ class Marathon {
     const lines = [this.line(), `run ${run ?? 1}, ${taskDir}`, `STATE.json: ${proposal(taskDir)}`];
     if (feedbackQuestion) lines.push(`waits for your answer: ${feedbackQuestion}`);
     if (waitSeconds) lines.push(`waits ${duration(waitSeconds)} before the next session: ${waitReason}`);
-    if (this.held) lines.push(CONTINUES);
+    if (this.held) lines.push(this.held === "typing" ? HOLDS : CONTINUES);
     if (sent > 0) lines.push(`${sent} message(s) in the inbox`);
     return lines.join("\n").replace(CONTROL, "");
   }
