@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from marathon.store.places import states_folder
 
 CODEX = Program("codex", "npm install -g @openai/codex", ("login", "status"), "type: codex login")
 _MODEL = ("-m", "--model")
+_LONGEST_OUTAGE = 60.0  # seconds that Codex may try to reach its provider; it would go on until the session times out
 _DECLINED = "item/commandExecution/requestApproval", "item/fileChange/requestApproval"
 
 
@@ -63,6 +65,7 @@ def for_server(args: Sequence[str]) -> tuple[str, ...]:
 class Reading:
     """What Codex's messages say about one session."""
 
+    clock: Callable[[], float] = time.monotonic
     thread: str = ""
     turn: str = ""
     over: bool = False
@@ -71,12 +74,15 @@ class Reading:
     denied: list[str] = field(default_factory=list)
     said: str = ""  # the last message
     _resets_at: float = 0
+    _away_since: float | None = None
     _model: str = ""
     _streamed: set[str] = field(default_factory=set)  # messages that came in pieces
     _counted: Usage = field(default_factory=Usage)
 
     def events(self, method: str, params: dict[str, Any]) -> Iterable[Event]:
         item = table_in(params.get("item"))
+        if method.startswith("item/"):  # the provider answers
+            self._away_since = None
         match method:
             case "thread/started":
                 self._model = str(table_in(params.get("thread")).get("model") or "")
@@ -131,7 +137,10 @@ class Reading:
 
     def _error(self, error: dict[str, Any], tries_again: bool) -> Iterable[Event]:
         failure = self._failure({**error, "message": error.get("additionalDetails") or error.get("message")})
-        if tries_again and not failure.permanent:
+        if failure.kind == "outage" and self._away_since is None:
+            self._away_since = self.clock()
+        away = self.clock() - self._away_since if self._away_since is not None else 0
+        if tries_again and not failure.permanent and away < _LONGEST_OUTAGE:
             return [Notice(f"Codex tries again: {failure.message}", "warning")]
         self.failure = failure
         return []

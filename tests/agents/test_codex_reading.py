@@ -91,6 +91,27 @@ def test_an_outage_is_told_from_other_errors(info: object, outage: bool) -> None
     assert reading.ending().outage is outage
 
 
+def test_an_outage_is_left_to_codex_for_a_minute() -> None:
+    """Then the marathon waits, which shows when the next try is, and another agent may take over."""
+    now = [0.0]
+    reading = Reading(clock=lambda: now[0])
+
+    def fails() -> list[Event]:
+        told = {"message": "Reconnecting... 1/5", "additionalDetails": "Connection failed: error sending request"}
+        return list(reading.events("error", {"error": told, "willRetry": True}))
+
+    assert fails()
+    now[0] = 59
+    assert fails()
+    list(reading.events("item/agentMessage/delta", {"delta": "I work."}))
+    now[0] = 110
+    assert fails()
+    assert reading.failure is None
+    now[0] = 170
+    assert not fails()
+    assert reading.ending().outage
+
+
 def test_only_a_retry_that_can_help_is_left_to_codex() -> None:
     def error(status: int | None, details: str) -> Message:
         info = {"responseStreamDisconnected": {"httpStatusCode": status}}
