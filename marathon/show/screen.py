@@ -22,6 +22,8 @@ from marathon.show.outlet import Outlet
 WATCHED = ("type to tell it", "Alt+Enter next session", "Esc Esc stop")  # with attach,
 STEERED = ("type to steer", "Alt+Enter next session", "Esc stop")  # what a human may do while pi works,
 KEPT = ("type a note for the next session",)  # while a program works that cannot be told anything,
+_REASON = 44  # columns that the reason of a wait has at least, where there is room
+_AROUND = 9  # columns for the marks around it
 IN_WAIT = ("Enter go on now", "type a note")  # and in a wait
 LEAVE = "b Enter leave"
 UNFOLD = "Ctrl+O unfold"
@@ -121,8 +123,11 @@ class Screen:
             case events.Waiting():
                 hints = [*IN_WAIT, *({LEAVE} & {*self._hints})] if event.skippable else []
                 hints = ["Enter keeps it for the next session"] if self._is_typing else hints
-                room = (self._width or 80) - len(" · ".join(hints)) - 24 if hints else 120  # the hints come first
-                self._show_status(one_line(event.reason, max(room, 24)), f"{duration(event.left)} left", hints)
+                left, width = f"{duration(event.left)} left", (self._width or 80) - _AROUND
+                while len(hints) > 1 and len(" · ".join(hints)) + len(left) + _REASON > width:
+                    hints.pop()  # the first says how to go on
+                room = width - len(left) - len(" · ".join(hints)) if hints else 120
+                self._show_status(one_line(event.reason, max(room, 24)), left, hints)
             case events.WaitBegan() if self._live:
                 pass  # the countdown says it
             case events.SessionEnded():

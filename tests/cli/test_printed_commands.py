@@ -99,4 +99,4 @@ def test_one_of_something_is_said_in_the_singular(world: World) -> None:
     assert "(1 session, " in ran.stdout
     assert "1 criterion ran, 1/1 step)" in ran.stdout
     assert "1 criterion ran." in world.cli("check", "task").stdout
-    assert "1 session of 1 session" in world.cli("status", "task").stdout
+    assert "1 of 1 session" in world.cli("status", "task").stdout

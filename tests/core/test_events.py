@@ -15,6 +15,7 @@ from marathon.core.events import (
     CheckEnded,
     CompactionBegan,
     CompactionEnded,
+    Context,
     GateAnswered,
     GateOpened,
     Logged,
@@ -38,6 +39,7 @@ from marathon.core.events import (
 
 USAGE = Usage(input=800, output=40, cacheRead=200, cost=0.5, turns=1, toolCalls=2, model="m")
 EVENTS: list[Logged] = [
+    Context("sonnet", 200_000, 50_000),
     SessionBegan(1, 3, "plan", "pi", emoji="📝", task="my-task", max_iterations=100, max_cost=10.0, spent=0.5),
     Text("I look.\n", thinking=True),
     ToolCalled("c1", "bash", {"command": "ls", "deep": [{"a": None}]}),

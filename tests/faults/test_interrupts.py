@@ -147,7 +147,7 @@ def test_a_signal_during_a_wait_keeps_the_wait(world: World, on_terminal: OnTerm
     assert not world.records("wait_ended")
     again = on_terminal()
     again.expect(b"waiting: CI")
-    again.send(b"x")
+    again.send(b"\r")
     again.expect(KEYS)
     assert world.records("wait_ended")[0]["early"]
 

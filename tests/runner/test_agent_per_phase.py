@@ -43,7 +43,9 @@ def test_a_phase_has_its_own_agent_by_set(world: World) -> None:
     ran = world.cli("--task", "task", *named, "--auto-approve", "--max-iterations", "2")
     assert ran.returncode == 4, ran.stderr
     assert [record["agent"] for record in world.records("session_started")] == ["rehearsal", "command"]
-    assert "--set plan.agent=command" in ran.stdout, "the command that continues has it too"
+    assert "To continue: pi-marathon --task task\n" in ran.stdout or "then: pi-marathon --task task\n" in ran.stdout
+    settings = world.records("started_with")[-1]["settings"]
+    assert "plan.agent=command" in settings, "the task remembers it"
 
 
 @pytest.mark.parametrize(

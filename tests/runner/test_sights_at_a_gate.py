@@ -105,5 +105,5 @@ def test_a_gate_is_coloured_where_colours_are_wanted(
     world.run()
     shown = on_terminal(**env).expect(KEYS_SHOWN)
     assert (b"\x1b[1;32m  [Enter]  Continue to next phase (plan)\x1b[0m" in shown) is colored
-    assert (b"\x1b[1mPhase: research | Iteration: 1\x1b[0m" in shown) is colored
+    assert (b"\x1b[1mPhase: research | Iteration: 1" in shown) is colored
     assert (b"\x1b[3" in shown or b"\x1b[1" in shown) is colored
