@@ -34,9 +34,14 @@ class TaskInvalid(MarathonError):
 
 
 class NotAdopted(MarathonError):
-    """A human has to say that this task may be taken over as it stands; nothing was changed."""
+    """A human has to say that this task may be taken over; nothing was changed."""
 
     exit_code = 3
+
+    def __init__(self, question: str, otherwise: str = "", *, may_begin_anew: bool = False) -> None:
+        super().__init__(" ".join(filter(None, (question, "To say yes: --adopt", otherwise))))
+        self.question = question
+        self.may_begin_anew = may_begin_anew
 
 
 class DiskFailed(MarathonError):

@@ -12,13 +12,13 @@ import click
 
 from marathon.core.names import called, completions, is_whole_name, meant, similar
 from marathon.errors import TaskInvalid, WrongUsage
+from marathon.store.home import home_of, is_task
 from marathon.store.lock import last_holder
 from marathon.store.places import index_folder
 from marathon.store.task_index import known_tasks
 
 TASKS = Path("docs/tasks")
 _OF_A_PROJECT = (TASKS, Path(".git"), Path(".marathon/config.toml"), Path(".marathon/workflows"))
-_OF_A_TASK = ("instructions.md", "STATE.json", ".marathon/journal.jsonl")
 
 WhenOmitted = Literal["latest", "gate", "running", "active"]
 _WHEN = {"gate": "waits for an answer", "running": "runs now", "active": "runs or waits for an answer"}
@@ -36,10 +36,6 @@ def project_root(here: Path) -> Path:
         if any((folder / mark).exists() for mark in _OF_A_PROJECT):
             return folder
     return here
-
-
-def is_task(folder: Path) -> bool:
-    return any(os.path.lexists(folder / name) for name in _OF_A_TASK)
 
 
 def tasks_below(folder: Path) -> list[Path]:
@@ -135,7 +131,7 @@ def _project_of(task: Path, now: Path) -> Path:
 
     What stands in a task's files cannot lead out of the project.
     """
-    root, before = project_root(now), last_holder(task / ".marathon" / "lock")
+    root, before = project_root(now), last_holder(home_of(task) / "lock")
     if before and before.cwd and before.task == str(task):
         ran_in = Path(before.cwd)
         if now.is_relative_to(ran_in) and ran_in.is_relative_to(root):

@@ -26,12 +26,12 @@ from marathon.runner.status_query import Known, read_task
 from marathon.runner.workbench import Workbench
 from marathon.show import lanes as show
 from marathon.show.program import program
-from marathon.store.anchor import Anchor
-from marathon.store.file_store import recorded_here
 from marathon.store.files import make_private_directory, write_atomic
+from marathon.store.home import Home
+from marathon.store.journal import read_journal
 from marathon.store.lanes import Lane, Lanes, find_project
 from marathon.store.lock import Holder, holder_of
-from marathon.store.places import anchors_folder, index_folder, trusted_folder
+from marathon.store.places import index_folder, trusted_folder
 from marathon.store.task import Task
 from marathon.store.task_index import remember_task
 from marathon.store.trusted import Trusted
@@ -43,7 +43,7 @@ def run_loop(target: str, line: CommandLine, **bounds: float | None) -> int:
     lanes = Lanes(find_project(Path.cwd()))
     run = names.pick(target, lanes.runs(), "run")
     folder = lanes.folder(run) / TASK
-    line = as_started(line, recorded_here(Task.open(folder)) if folder.is_dir() else ())
+    line = as_started(line, read_journal(Task.open(folder).journal_path) if folder.is_dir() else ())
     line = without_terminal(line) if line.detach else line
     team = Team(line.agent, line.agent_args, line.mode, {})
     if len(team.names) > 1:
@@ -77,7 +77,7 @@ def run_loop(target: str, line: CommandLine, **bounds: float | None) -> int:
 def task_of(lanes: Lanes, run: names.Run) -> Known | None:
     """The task of a loop that a runner has had, as its journal tells it."""
     folder = lanes.folder(run) / TASK
-    return read_task(folder, lanes.project) if (folder / ".marathon").is_dir() else None
+    return read_task(folder, lanes.project) if Home(folder).exists() else None
 
 
 def runner_of(lanes: Lanes, run: names.Run) -> Holder | None:
@@ -120,7 +120,7 @@ def clear_away(lanes: Lanes, run: names.Run, holder: Holder | None, *, for_good:
     if (folder / ".git").exists():
         LaneTree(folder, branch_of(run)).remove()
     if for_good and (known := task_of(lanes, run)):
-        Anchor(anchors_folder(), known.task.folder).forget()
+        known.task.home.forget()
 
 
 def worktree_folder(lanes: Lanes, run: names.Run) -> Path:

@@ -158,6 +158,7 @@ _WORKTREE = "Work in a git worktree on its own branch, marathon/TASK if none is 
 _ADOPT = "Take over a task that was copied here, or whose reviews are not on record."
 _TRUST = "Agree to the checks and the workflow as they are now, for CI."
 _DETACH = "Go on in the background; see it with: pi-marathon attach."
+_FILE = click.Path(dir_okay=False, resolve_path=True, path_type=Path)
 _OUTAGE = "Wait so long for a network or provider that is away; 0: as any failure."
 _BREAKER = "When it counts as stuck; same-error=3, … 0: never."
 EPILOG = (
@@ -211,6 +212,7 @@ EPILOG = (
 @click.option("--outage", type=DURATION, default="6h", show_default=True, help=_OUTAGE)
 @click.option("--keep-events", type=COUNT, default=200, show_default=True, help="Logs of a run; 0: keep all.")
 @click.option("--json", "as_json", is_flag=True, help="Ask nothing; print one JSON object at the end.")
+@click.option("--summary", type=_FILE, help="Write summary.md here too, for CI.")
 @click.option("--notify/--no-notify", default=True, help="Bell and desktop notification when a human is needed.")
 @click.pass_context
 def cli(ctx: click.Context, /, **options: Any) -> None:

@@ -62,6 +62,7 @@ class CommandLine:
     outage: float = 6 * 3600
     keep_events: int = 200
     as_json: bool = False
+    summary: Path | None = None  # where the summary goes too
     notify: bool = True
     agent_args: tuple[str, ...] = ()
     typed: frozenset[str] = frozenset()  # the names of the options that stand on this command line

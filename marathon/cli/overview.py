@@ -15,6 +15,7 @@ from marathon.core.budgets import Usage
 from marathon.errors import MarathonError
 from marathon.show.listing import Row
 from marathon.show.status import Status
+from marathon.store.home import Home, home_of
 from marathon.store.lock import holder_of, last_holder
 from marathon.store.places import index_folder, states_folder
 from marathon.store.runs import Runs
@@ -22,7 +23,7 @@ from marathon.store.task_index import known_tasks, tasks_at_work
 
 LOOPS, LOOP_TASK = ".multiloop", "task"
 _SHOWN = ("condition", "phase", "run", "iteration", "seconds", "waits_for", "resume", "worktree", "branch")
-_TOUCHED = (".marathon/journal.jsonl", "STATE.json", "instructions.md", ".")
+_TOUCHED = ("STATE.json", "instructions.md", ".")
 
 
 def overview(tasks: Iterable[Path], project: Path, left: Mapping[Path, Mapping[str, Any]] | None = None) -> list[Row]:
@@ -35,14 +36,14 @@ def overview(tasks: Iterable[Path], project: Path, left: Mapping[Path, Mapping[s
 
 
 def in_index(status: Status, journal_size: int) -> dict[str, Any]:
-    """What a list shows of a task at rest. The index lies outside of the project, so this needs no seal."""
+    """What a list shows of a task at rest."""
     shown = {name: getattr(status, name) for name in _SHOWN}
     return {**shown, "cost": status.usage.cost, "journal": journal_size}
 
 
 def _noted(task: Path, left: Mapping[str, Any] | None) -> Status | None:
     """The task as the index tells of it, if nothing has happened to it since."""
-    own = task / ".marathon"
+    own = home_of(task)
     if not left or left.get("condition", "waiting") == "waiting" or not Runs(own).unchanged_since(left.get("journal")):
         return None
     if holder_of(own / "lock"):
@@ -56,9 +57,9 @@ def _noted(task: Path, left: Mapping[str, Any] | None) -> Status | None:
 
 def last_change(task: Path) -> float:
     """When something last happened to a task: the time of its journal, or of the files it has before its first run."""
-    for name in _TOUCHED:
+    for path in (home_of(task) / "journal.jsonl", *(task / name for name in _TOUCHED)):
         with contextlib.suppress(OSError):
-            return os.stat(task / name).st_mtime
+            return os.stat(path).st_mtime
     return 0.0
 
 
@@ -88,7 +89,7 @@ def _loops(project: Path) -> list[Row]:
         folder = lanes.folder(run)
         task = folder / LOOP_TASK
         status = Status(task=str(folder), condition="active" if run.status == "running" else run.status)
-        if (task / ".marathon").is_dir():
+        if Home(task).exists():
             by_runner = status_at(task, project)
             if run.status == "running" or by_runner.runner or by_runner.condition == "gate":
                 status = by_runner
@@ -99,7 +100,7 @@ def _loops(project: Path) -> list[Row]:
 
 def at_rest(folder: Path) -> Status | None:
     """What the last runner left, if nothing has happened to the task since."""
-    own = folder / ".marathon"
+    own = home_of(folder)
     facts = Runs(own).summary()
     if facts is None or facts.get("condition") == "waiting" or holder_of(own / "lock"):
         return None
@@ -124,7 +125,7 @@ def status_at(folder: Path, project: Path) -> Status:
 
 def with_reboot(folder: Path, status: Status) -> Status:
     """The status says so if the machine has started again since, and the runner had no end of its own."""
-    own = folder / ".marathon"
+    own = home_of(folder)
     if status.runner or status.condition not in ("running", "ready", "interrupted", "waiting"):
         return status
     from marathon.process.clock import boot_id

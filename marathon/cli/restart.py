@@ -19,7 +19,6 @@ _KEYS: dict[str, Choice] = {"r": "restart", "f": "feedback", "q": "nothing", "es
 
 def give_feedback(task: Task, text: str) -> None:
     """Store feedback for the next session. It answers no gate."""
-    task.prepare()
     task.inbox.put("feedback", text=text, at=utc(utc_now()))
 
 

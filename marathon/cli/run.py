@@ -48,7 +48,7 @@ from marathon.show.report import as_json, as_markdown
 from marathon.show.screen import KEPT, LEAVE, STEERED, UNFOLD, Screen
 from marathon.show.status import Status
 from marathon.store.definitions import load_workflows, workflows_mark
-from marathon.store.file_store import FileStore, recorded_here
+from marathon.store.file_store import FileStore
 from marathon.store.journal import read_journal
 from marathon.store.lock import Held, holder_of
 from marathon.store.places import background_folder, codes_folder, index_folder, states_folder, trusted_folder
@@ -80,16 +80,21 @@ def run_task(line: CommandLine, shown: Path) -> int:
 
 
 def _ask_to_adopt(line: CommandLine, shown: Path, unknown: NotAdopted) -> int:
-    click.echo(clean(str(unknown)))
-    if click.confirm("Continue with the task as it stands?"):
+    if click.confirm(clean(unknown.question)):
         return run_task(replace(line, adopt=True), shown)
+    if unknown.may_begin_anew and click.confirm("Begin anew? The record so far is kept aside."):
+        kept = Task.look(shown).home.set_aside(f"{utc_now():%Y%m%d-%H%M%S}")
+        click.echo(f"Kept as {kept}.")
+        return run_task(line, shown)
     click.echo("Nothing was changed.")
     return unknown.exit_code
 
 
 def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
     task = Task.open(shown)
-    line = as_started(line, recorded_here(task))
+    if said := task.home.settle(shown, adopt=line.adopt):
+        click.echo(clean(said), err=line.as_json)
+    line = as_started(line, read_journal(task.journal_path))
     if line.detach:
         line = without_terminal(line)
     options = run_options(line, task, shown)
@@ -226,9 +231,14 @@ def conduct(
                 code = run(marathon)
                 ended = RunnerEnded(code)
                 status = _status(marathon)
-                with contextlib.suppress(OSError, MarathonError):
+                try:
                     report = as_markdown(status, code, utc(marathon.clock()))
                     task.runs.write_report(status.run, report)
+                    if line.summary:
+                        task.runs.write_report_to(line.summary, report)
+                except (OSError, MarathonError) as error:
+                    if line.summary:
+                        marathon.tell(f"The summary was not written. {error}", "warning")
                 if line.as_json:
                     with contextlib.suppress(OSError):
                         loop = {"loop": workbench.facts()} if workbench else {}

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from marathon.cli.find import enter, is_task, project_root, tasks_of
+from marathon.cli.find import enter, project_root, tasks_of
 from marathon.core.names import meant, task_name
 from marathon.errors import WrongUsage
 from marathon.show.program import program
 from marathon.store.agent_channel import channel_of
+from marathon.store.home import home_of, is_task
 from marathon.store.lock import Holder, holder_of
 from marathon.store.places import index_folder, states_folder
 from marathon.store.task import Task
@@ -56,7 +57,7 @@ def enter_running(typed: Path | None, *, anywhere: bool = True) -> Running:
 
 
 def _look(folder: Path) -> Running | None:
-    holder = holder_of(folder / ".marathon" / "lock")
+    holder = holder_of(home_of(folder) / "lock")
     if holder is None:
         return None
     project = Path(holder.cwd) if os.path.isdir(holder.cwd) else project_root(folder)

@@ -145,6 +145,8 @@ class Life(NamedTuple):
     seconds: float = 0
     run_seconds: float = 0
     usage: Usage = NOTHING_USED
+    documents: tuple[tuple[str, str], ...] = ()  # with their digests, as the runner last saw them
+    claimed: tuple[str, ...] = ()  # phases that an adopted folder says are done, and that are still to be judged
     finished: bool = False
     cancelled: bool = False
 
@@ -194,7 +196,8 @@ def _apply(now: Life, record: Record) -> Life:
             return now._replace(unwritten=None)
         case Moved():
             now = _at_rest(now)._replace(phase=record.phase, in_round=False, round_mark=None)
-            return now._replace(guidance=(record.looped,) if record.looped else (), streaks=Streaks(), checked=None)
+            now = now._replace(guidance=(record.looped,) if record.looped else (), streaks=Streaks(), checked=None)
+            return _adopted_end(now._replace(claimed=tuple(record.claimed or now.claimed)), None)
         case WaitStarted():
             return now._replace(wait=record, ended=None, answered=None)
         case WaitEnded():
@@ -244,23 +247,26 @@ def _at_rest(now: Life) -> Life:
 
 
 def _begun(now: Life, record: Begun) -> Life:
-    return now._replace(
+    now = now._replace(
         begun=True,
         course=record.course,
         phase=record.phase,
         run=1,
         iteration=record.iteration,
         started=record.at,
-        in_round=record.review,
-        ended=_adopted_end(record) if record.review else None,
+        claimed=tuple(record.claimed or ([record.phase] if record.review else [])),
         finished=record.over,
     )
+    return _adopted_end(now, record.note)
 
 
-def _adopted_end(record: Begun) -> SessionEnded:
-    """An adopted task whose phase is complete is judged as if its session had just ended."""
-    proposal = Proposal(state="paused", phase=record.phase, note=record.note)
-    return SessionEnded(ending="ended", proposal=proposal, output="fresh")
+def _adopted_end(now: Life, note: str | None) -> Life:
+    """A phase that an adopted folder says is done is judged as if its session had just ended."""
+    if now.phase not in now.claimed:
+        return now
+    proposal = Proposal(state="paused", phase=now.phase, note=note)
+    ended = SessionEnded(ending="ended", proposal=proposal, output="fresh")
+    return now._replace(ended=ended, in_round=True, claimed=tuple(set(now.claimed) - {now.phase}))
 
 
 def _session_started(now: Life, record: SessionStarted) -> Life:
@@ -276,12 +282,13 @@ def _session_started(now: Life, record: SessionStarted) -> Life:
         looked=False,
         refused=False,
         checked=None,
+        claimed=(),  # what came later in the folder was made for another version of this phase
         unwritten=None,  # written before any agent starts; some older journals do not say so
     )
 
 
 def _session_ended(now: Life, record: SessionEnded) -> Life:
-    started = now.session
+    started, now = now.session, _seen(now, record.documents)
     spent = record.usage or NOTHING_USED
     used = now.used.plus(spent, record.seconds)
     now = now._replace(
@@ -334,7 +341,7 @@ def _answered(now: Life, record: Answer) -> Life:
     gate = now.gate
     if gate is None:
         return now
-    policy = POLICIES[gate.reason]
+    policy, now = POLICIES[gate.reason], _seen(now, record.documents)
     now = now._replace(gate=None, answered=Answered(gate, record), waited=None, looked=True, writes=())
     if policy.gives_reason:
         now = now._replace(stopped_by=gate if gate.note else None)
@@ -369,6 +376,10 @@ def _undone(now: Life, record: Undone) -> Life:
     rest = any(each.tree and (each.files or each.commit) for _, each in writes)
     back = [*now.gate.put_back, *record.put_back]
     return now._replace(gate=replace(now.gate, writes=list(record.writes), put_back=back, undoable=rest))
+
+
+def _seen(now: Life, documents: dict[str, str]) -> Life:
+    return now._replace(documents=tuple({**dict(now.documents), **documents}.items()))
 
 
 def _agreed(now: Life, gate: Gate, record: Answer) -> Life:

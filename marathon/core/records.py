@@ -72,7 +72,8 @@ class Begun(_Record):
     note: str | None = None
     gates: list[str] = field(default_factory=list)  # phases with a review; no change of the definition takes one away
     course: str = "phases"
-    id: str = ""  # of the task, wherever its directory lies; empty in journals of an older version
+    id: str = ""  # no longer read
+    claimed: list[str] = field(default_factory=list)  # phases that the folder says are done; each is judged once more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,6 +180,7 @@ class SessionEnded(_Record):
     sessionId: str = ""  # as the agent names its session
     denied: str = ""  # what it was not allowed to use, and how to allow it
     writes: Writes | None = None
+    documents: dict[str, str] = field(default_factory=dict)  # digests of those that matter, as it left them
     loop: bool = False  # the agent proposes to start the workflow again
 
 
@@ -219,6 +221,7 @@ class Answer(_Record):
     heading: str = ""
     by: Literal["terminal", "command", "page", "auto"] = "terminal"
     message: str = ""  # the inbox file it came in
+    documents: dict[str, str] = field(default_factory=dict)  # digests of what was there to be reviewed
     files: list[str] = field(default_factory=list)  # to undo,
     head: bool = False  # and whether the branch moves back too
 
@@ -279,6 +282,7 @@ class Moved(_Record):
     steps: int
     phase: str
     looped: str = ""  # the agent's reason, where it started the workflow again
+    claimed: list[str] = field(default_factory=list)  # as of Begun: the documents are not those that were reviewed
 
 
 @dataclass(frozen=True, kw_only=True)

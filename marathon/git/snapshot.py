@@ -1,6 +1,6 @@
 """The code as it was at the last gate, and what changed in it since.
 
-A git directory of our own in the task's `.marathon` holds the snapshots, and the project's repository only lends its
+A git directory of our own in the task's home holds the snapshots, and the project's repository only lends its
 objects. So the user's index is never touched, and nothing that the repository's configuration names is run: no hook, no
 filter, no external diff, no file system monitor.
 """
@@ -21,7 +21,7 @@ from typing import Any
 from marathon.core.text import counted
 from marathon.errors import DiskFailed
 from marathon.store.files import make_private_directory, opened, read_regular, write_atomic
-from marathon.store.task import STATE
+from marathon.store.home import LINK, STATE
 
 _DEADLINE = 10.0  # seconds for all git commands of one snapshot or one diff
 _LARGEST_FILE = 8 * 1024 * 1024  # a larger file that git does not know yet is left out
@@ -44,10 +44,11 @@ class NoSnapshot(Exception):
 class Snapshots:
     """The snapshots of one task. The runner takes them; any process may compare."""
 
-    def __init__(self, project: Path, own: Path) -> None:
+    def __init__(self, project: Path, task: Path, own: Path) -> None:
         self._project = project
+        self._task = task
         self._own = own
-        self._not_code = (own, own.parent / STATE)
+        self._not_code = (task / LINK, task / STATE)
         self._git_dir = own / "code.git"
         self._last = self._git_dir / "last-gate"  # the id of its tree
         self._until = 0.0
@@ -99,7 +100,7 @@ class Snapshots:
 
     def _code(self) -> tuple[str, ...]:
         """What is compared: all but the task's folder, whose documents are reviewed by themselves."""
-        task = self._own.parent
+        task = self._task
         inside = task.is_relative_to(self._top) and task != self._top
         return (f":(exclude,literal){os.path.relpath(task, self._top)}",) if inside else ()
 

@@ -22,7 +22,8 @@ from marathon.git.changes import NOTES, SKIPPED
 from marathon.git.snapshot import LONGEST_DIFF, NoSnapshot, Snapshots
 from marathon.git.worktree import GitFailed, git, top_of
 from marathon.store.files import make_private_directory, write_atomic
-from marathon.store.task import HUMAN, OWN, STATE
+from marathon.store.home import STATE, Home, home_of
+from marathon.store.task import HUMAN, OWN
 
 _NESTED = b"160000"  # the mode of a repository inside the tree, of which git keeps only the commit
 _UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
@@ -76,8 +77,7 @@ class WriteGuard(Snapshots):
     """Watches one task's project."""
 
     def __init__(self, project: Path, task: Path) -> None:
-        super().__init__(project, task / OWN)
-        self._task = task
+        super().__init__(project, task, home_of(task))
 
     def look(self) -> Before:
         """NoSnapshot says why what is written cannot be compared later."""
@@ -157,7 +157,7 @@ class WriteGuard(Snapshots):
                 patch.unlink()
                 return done, problem
             files = [each.name for each in changes]
-            done = Writes(files=files, count=len(files), patch=os.path.relpath(patch, self._task))
+            done = Writes(files=files, count=len(files), patch=Home(self._task).shown(patch))
         if head:
             back_to, problem = self._back_to(found)
             commit = self._commit()
@@ -197,13 +197,13 @@ class WriteGuard(Snapshots):
             problem = self._restore_index(before)
         if not (names or large or commit):
             return None
-        kept = os.path.relpath(patch, self._task) if names else ""
+        kept = Home(self._task).shown(patch) if names else ""
         files = [*names, *large]
         return Writes(files=files[:_MOST_NAMES], count=len(files), patch=kept, commit=commit, left=problem)
 
     def command_back(self, writes: Writes, home: Path) -> str:
         """What a human types in the folder `home` to bring back what was undone. Empty where nothing was."""
-        patch = self._task.resolve() / writes.patch
+        patch = Home(self._task).path(writes.patch)
         with contextlib.suppress(MarathonError):  # the repository is gone
             there, top = ["git"], top_of(self._project)
             if top != home.resolve():
@@ -218,7 +218,7 @@ class WriteGuard(Snapshots):
         said = []
         for writes in undone:
             what = ", ".join(map(one_line, writes.files)) or writes.commit[:12]
-            patch = self._task.resolve() / writes.patch
+            patch = Home(self._task).path(writes.patch)
             try:
                 top = top_of(self._project)
                 if writes.patch and _is_there(top, patch):

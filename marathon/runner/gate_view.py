@@ -83,5 +83,5 @@ def _commenting(seen: TaskAtGate, file: str) -> Commenting:
 def _shown_log(seen: TaskAtGate, log: Path) -> Path | None:
     """Everything the last session said, so that the human can find out why the session failed."""
     with contextlib.suppress(MarathonError):
-        return seen.shown / log.relative_to(seen.task.folder) if has_output(log) else None
+        return seen.shown / seen.task.home.shown(log) if has_output(log) else None
     return None

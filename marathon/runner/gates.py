@@ -158,7 +158,7 @@ def _record(marathon: Marathon, gate: Gate, answer: Answer) -> None:
         definition.remember(marathon, life.definition)
     hand_edits.record_edits(marathon, gate)
     try:
-        marathon.record(replace(answer, heading=heading))
+        marathon.record(replace(answer, heading=heading, documents=hand_edits.digests(marathon)))
     except MarathonError:
         if answer.text:  # the only copy left is the one on the screen
             marathon.tell(f"It could not be saved. What you typed:\n{answer.text}", "error")

@@ -23,6 +23,13 @@ def documents(seen: TaskAtGate) -> list[str]:
     return [name for name in dict.fromkeys(names) if name and name not in _OTHERWISE_TOLD]
 
 
+def digests(marathon: Marathon) -> dict[str, str]:
+    """The documents as they are now, by which another folder in their place is told."""
+    reviewed = [review.output for review in marathon.where.reviews if review.output]
+    names = dict.fromkeys(["instructions.md", *documents(marathon), *reviewed])
+    return {name: digest for name in names if (digest := marathon.task.digest(name))}
+
+
 def remember_documents(marathon: Marathon, token: str) -> None:
     """Keep what the documents are when a gate opens."""
     found = {name: marathon.task.document(name) for name in documents(marathon)}
@@ -55,7 +62,7 @@ def record_edits(marathon: Marathon, gate: Gate) -> None:
     for name, data, diff in edits_so_far(marathon, gate):
         kept = task.runs.save_human_round(life.run, name, round_at(marathon, gate), data)
         digest = hashlib.sha256(data).hexdigest()[:32]
-        shown = str(kept.relative_to(task.folder))
+        shown = task.home.shown(kept)
         edits.append(HandEdit(name=name, kept=shown, digest=digest, diff=shortened(diff)))
     known = next((list(each.edits) for each in life.edited if each.gate == gate.token), [])
     if edits != known:

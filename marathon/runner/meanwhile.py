@@ -22,8 +22,8 @@ from marathon.git.snapshot import NoSnapshot
 from marathon.git.writes import Before, Kept
 from marathon.store.events import follow
 from marathon.store.files import unused_name
+from marathon.store.home import INSTRUCTIONS
 from marathon.store.places import index_folder
-from marathon.store.task import INSTRUCTIONS
 from marathon.store.task_index import known_tasks
 
 if TYPE_CHECKING:

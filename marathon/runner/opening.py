@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from marathon.core.budgets import BUDGETS, with_amounts
-from marathon.core.courses.base import Course
 from marathon.core.courses.phases import Phases
 from marathon.core.courses.workflow import (
     DONE,
@@ -22,13 +20,14 @@ from marathon.core.courses.workflow import (
 from marathon.core.courses.workflow import Path as PhasePath
 from marathon.core.events import Notice, Sink
 from marathon.core.human_note import HumanNote
-from marathon.core.records import Begun, LimitSet, OversightSet, Remark, RestartBegun
+from marathon.core.records import Begun, LimitSet, OversightSet, RestartBegun
 from marathon.core.state import StateInvalid, TaskState
 from marathon.core.text import clean, one_line
 from marathon.errors import NotAdopted, TaskInvalid, WrongUsage
 from marathon.process.clock import boot_id
 from marathon.process.tree import command_of, end, find_by_environ, look
 from marathon.store.base import Lease, Store
+from marathon.store.home import INSTRUCTIONS
 from marathon.store.lock import Held
 from marathon.store.task import Task
 
@@ -83,7 +82,9 @@ def end_processes(runner: str, task: Task) -> None:
 
 def bring_up_to_date(marathon: Marathon) -> None:
     """Begin a new task, and complete what an earlier runner recorded but did not live to carry out."""
-    if not marathon.life.begun:
+    if marathon.life.begun:
+        _compare_with_reviews(marathon)
+    else:
         _begin(marathon)
     marathon.task.remove_leftovers()
     marathon.journal.write_owed_words()
@@ -98,27 +99,65 @@ def bring_up_to_date(marathon: Marathon) -> None:
 
 
 def _begin(marathon: Marathon) -> None:
-    """A review that no one is on record for counts as done only if a human says so."""
-    first = _first_record(marathon)
-    reviews = [] if first.over else _reviews_before(marathon.course, first)
-    missing = " and ".join(reviews)
-    if reviews and not marathon.options.adopt:
-        raise NotAdopted(
-            f"STATE.json of {marathon.shown} says {first.phase}, but no review of {missing} is on record. "
-            "If a human has reviewed it, continue with: --adopt   To start from the beginning, remove STATE.json."
-        )
-    marathon.record(replace(first, id=secrets.token_hex(8)))
-    if reviews:
-        marathon.record(Remark(text=f"adopted in {first.phase}: a human vouched for {missing}"))
+    """What a folder says of work that is not on record here counts only if a human says so, and is reviewed again."""
+    first, course = _first_record(marathon), marathon.course
+    if isinstance(course, Phases) and not first.over:
+        before = _phases_before(course, first)
+        if any(phase.gate for _, phase in before) and not marathon.options.adopt:
+            done = " and ".join(phase.id for _, phase in before)
+            now = f"{first.phase} waits for review" if first.review else f"{first.phase} is under way"
+            raise NotAdopted(
+                f"The record of {marathon.shown} is not here, so what was reviewed is asked again. "
+                f"Go on from what its folder says: {done} done, {now}?",
+                "  To start from the beginning, remove STATE.json.",
+            )
+        first = _reviewed_again(marathon.task, course, first, before)
+    marathon.record(first)
 
 
-def _reviews_before(course: Course, first: Begun) -> list[str]:
-    """The phases with a review that lie before the one in which a task begins."""
-    if not isinstance(course, Phases):
-        return []
+def _compare_with_reviews(marathon: Marathon) -> None:
+    """A review is about the documents that were reviewed. Others in their place may belong to another task."""
+    task, life, known = marathon.task, marathon.life, dict(marathon.life.documents)
+    passed = [review for review in marathon.where.reviews if review.output]
+    other = [review for review in passed if task.digest(review.output or "") != known.get(review.output or "")]
+    made_anew = bool(known and passed) and other == passed and task.digest(INSTRUCTIONS) != known.get(INSTRUCTIONS)
+    if made_anew and not marathon.options.adopt:
+        question = f"Neither the instructions nor the reviewed documents of {marathon.shown} are those of its record. "
+        anew = f"  To begin anew, start it at a terminal, or move the record away: {task.own}"
+        raise NotAdopted(f"{question}Continue with that record?", anew, may_begin_anew=True)
+    course, moved = marathon.course, task.home.came_from
+    if other and (moved or made_anew) and isinstance(course, Phases) and not (life.finished or life.cancelled):
+        _ask_again(marathon, course, other[0].phase)
+    if moved:
+        task.home.compared()
+
+
+def _ask_again(marathon: Marathon, course: Phases, phase: str) -> None:
+    """Back to the review of this phase. What came after it is judged as it lies there."""
+    task, phases = marathon.task, course.phases_of(course.workflow_of(marathon.life))
+    start = next(number for number, each in enumerate(phases) if each.id == phase)
+    later = phases[start : marathon.where.at]
+    claimed = [each.id for each in later if not each.output or task.output_mark(each.output)]
+    marathon.tell(f"{phase} is reviewed again, because its document is not the one that was reviewed.")
+    marathon.record(course.judged_again(marathon.life, phase, claimed))
+
+
+def _phases_before(course: Phases, first: Begun) -> list[tuple[PhasePath, Phase]]:
     all_places = places(course.definitions, course.workflow)
     at = [path for path, _ in all_places].index(tuple(Segment(*each) for each in first.path))
-    return [phase.id for _, phase in all_places[:at] if phase.gate]
+    return all_places[:at]
+
+
+def _reviewed_again(task: Task, course: Phases, first: Begun, before: list[tuple[PhasePath, Phase]]) -> Begun:
+    """The first record of a task that begins at the earliest review whose document is there."""
+    done = [(path, phase) for path, phase in before if not phase.output or task.output_mark(phase.output)]
+    start = next((number for number, (_, phase) in enumerate(done) if phase.gate and phase.output), None)
+    if start is None:
+        return first
+    path, phase = done[start]
+    claimed = [phase.id for _, phase in done[start:]] + ([first.phase] if first.review else [])
+    again = course.begin_at(path, phase.id)
+    return replace(again, iteration=first.iteration, review=True, adopted=True, claimed=claimed, note=first.note)
 
 
 def check_workflow(course: Phases) -> None:

@@ -13,7 +13,6 @@ import platformdirs
 from marathon.git.worktree import GitFailed, git
 from marathon.process.sandbox import arguments
 from marathon.store.places import claude_folder, pi_folder
-from marathon.store.task import OWN
 
 if TYPE_CHECKING:
     from marathon.runner.marathon import Marathon
@@ -27,9 +26,8 @@ def wrap(marathon: Marathon, agent: str, usage_file: str) -> str:
         repository.append(Path(git(project, "rev-parse", "--path-format=absolute", "--git-common-dir")))
     Path(usage_file).touch(mode=0o600)
     writable = [project, *repository, task.folder, *of_agent(agent, marathon.environ)]
-    others = [path / OWN for path in task.folder.parent.iterdir() if (path / OWN).is_dir()]
     state = platformdirs.user_state_path("pi-marathon")
-    closed = [*others, *(each / name for each in repository for name in ("hooks", "config"))]
+    closed = [*(each / name for each in repository for name in ("hooks", "config"))]
     if not project.is_relative_to(state):
         closed.append(state)
     words = arguments([*writable, marathon.channel.folder], closed, offline=marathon.options.sandbox == "offline")

@@ -38,7 +38,7 @@ from marathon.process.sandbox import WRAP
 from marathon.process.supervisor import run
 from marathon.runner import meanwhile
 from marathon.runner.background import detach, may_detach
-from marathon.runner.hand_edits import record_edits
+from marathon.runner.hand_edits import digests, record_edits
 from marathon.runner.sandbox import wrap
 from marathon.runner.session_inputs import briefing, channel_fields, environment
 from marathon.store.base import Store
@@ -161,7 +161,6 @@ def run_session(marathon: Marathon, step: RunSession) -> None:
     finally:
         if not task.exists():  # whatever else went wrong, this is why
             raise TaskInvalid(f"{marathon.shown} was removed while the marathon ran. The agent was stopped.")
-    task.refuse_links()
     channel = marathon.channel.read()
     meter.warned += warned_in(channel)
     meter.quiet = False
@@ -227,6 +226,7 @@ def observe(
         sessionId=one_line(channel.get("sessionId") or outcome.session, 100),
         denied=clean(outcome.denied),
         writes=writes,
+        documents=digests(marathon),
         loop=state is not None and (state.model_extra or {}).get("loop") is True,
     )
     life = marathon.record(ended)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -11,7 +9,7 @@ from marathon.core.comments import Comment, Kind, block, comments_in, next_id, q
 from marathon.core.human_note import TITLE
 from marathon.core.text import clean, utc
 from marathon.errors import WrongUsage
-from marathon.store.files import SHARED_FILE, append_durable, disk_errors, opened
+from marathon.store.files import SHARED_FILE, append_durable, disk_errors
 from marathon.store.task import HUMAN, Task
 
 
@@ -52,8 +50,7 @@ def withdraw(task: Task, comment_id: str) -> Comment:
 def _append(task: Task, written: Callable[[str], tuple[Comment, str]]) -> Comment:
     """Add what `written` makes of human.md as it is, in one piece, while no other comment is added."""
     path = task.folder / HUMAN
-    with disk_errors("append to", path), opened(task.folder, os.O_RDONLY) as alone:
-        fcntl.flock(alone, fcntl.LOCK_EX)
+    with disk_errors("append to", path), task.inbox.alone():
         data = task.human_text()
         comment, text = written(data.decode("utf-8", "replace"))
         before = f"{TITLE}\n\n" if not data.strip() else "\n" if data.endswith(b"\n") else "\n\n"

@@ -19,7 +19,7 @@ from pydantic_core import from_json
 from marathon.core.text import size
 from marathon.core.validation import read
 from marathon.errors import WrongUsage
-from marathon.store.files import make_private_directory, opened, read_regular, refuse_link, write_atomic
+from marathon.store.files import make_private_directory, opened, read_regular, write_atomic
 
 MAX_BYTES = 8_000_000
 Kind = Literal["steer", "feedback", "verdict", "stop", "cancel"]
@@ -51,8 +51,6 @@ class Inbox:
 
     def put(self, kind: Kind, **fields: Any) -> str:
         """Store a message durably and return its id. Ids sort in the order of sending."""
-        for ours in (self.folder.parent, self.folder):
-            refuse_link(ours)
         make_private_directory(self.folder)
         message = Message(f"{time.time_ns():020d}-{secrets.token_hex(4)}.json", kind, **fields)
         data = json.dumps(asdict(message), ensure_ascii=False).encode("utf-8", "replace")
@@ -64,7 +62,6 @@ class Inbox:
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
         """For who looks before putting: one at a time."""
-        refuse_link(self.folder)
         make_private_directory(self.folder)
         with opened(self.folder, os.O_RDONLY) as folder:
             fcntl.flock(folder, fcntl.LOCK_EX)
@@ -72,8 +69,6 @@ class Inbox:
 
     def messages(self) -> list[Message]:
         """All messages, the oldest first. Files that are not messages are left alone."""
-        if self.folder.is_symlink():
-            return []
         try:
             names = sorted(name for name in os.listdir(self.folder) if name.endswith(".json") and name[0] != ".")
         except FileNotFoundError:

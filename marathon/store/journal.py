@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import json
-import shlex
 from pathlib import Path
 
-from marathon.core.records import Begun, Record, Torn, parse_record
+from marathon.core.records import Record, Torn, parse_record
 from marathon.core.text import clean, one_line
 from marathon.errors import TaskInvalid
 from marathon.store.files import disk_errors, read_regular
-
-_NAMED = 5  # records that a sentence names
 
 
 class Damaged(TaskInvalid):
     """A line of the journal is no record, and no crash explains it."""
 
     def __init__(self, path: Path, line: int, reason: str) -> None:
-        super().__init__(f"{path} line {line} is damaged: {reason}. {repair_advice(path)}")
+        cure = "To see what would be lost, and to repair it after a yes: pi-marathon repair TASK"
+        super().__init__(f"{path} line {line} is damaged: {reason}. {cure}")
         self.line = line
-        self.reason = reason
-
-
-def repair_advice(journal: Path) -> str:
-    task = shlex.quote(str(journal.parents[1]))
-    return f"To see what would be lost, and to repair it after a yes: pi-marathon repair {task}"
 
 
 def read_journal(path: Path) -> list[Record]:
@@ -75,23 +67,6 @@ def good_part(path: Path, data: bytes) -> bytes:
             return data
 
 
-def task_id(records: list[Record]) -> str:
-    return next((record.id for record in records if isinstance(record, Begun)), "")
-
-
-def difference(recorded: bytes, found: bytes) -> str:
-    """How a journal that was found differs from the one that the runner recorded."""
-    ours, theirs = lines_of(recorded), lines_of(found)
-    changed = next((at for at, (one, other) in enumerate(zip(ours, theirs, strict=False), 1) if one != other), None)
-    if not found:
-        return "it is missing or empty"
-    if changed is not None:
-        return f"line {changed} is not what the runner wrote"
-    if len(theirs) > len(ours):
-        return f"it has {_named(theirs[len(ours) :])} more than the runner wrote"
-    return f"it has {_named(ours[len(theirs) :])} less than the runner wrote"
-
-
 def lines_of(data: bytes) -> list[bytes]:
     """The lines as they stand between newlines. Others, such as U+2028, may stand in a text."""
     return data.removesuffix(b"\n").split(b"\n") if data else []
@@ -104,12 +79,6 @@ def line_name(line: bytes) -> str:
         return one_line(f"{raw['type']} {raw.get('at', '')}".rstrip(), 60)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return one_line(clean(line[:60].decode("utf-8", "replace")), 60) or "an empty line"
-
-
-def _named(lines: list[bytes]) -> str:
-    names = [line_name(line).split(" ")[0] for line in lines[:_NAMED]]
-    named = ", ".join([*names, *(["…"] if len(lines) > _NAMED else [])])
-    return f"{len(lines)} {'line' if len(lines) == 1 else 'lines'} ({named})"
 
 
 def _is_cut_off(error: ValueError) -> bool:

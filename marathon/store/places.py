@@ -36,8 +36,8 @@ def background_folder() -> Path:
     return platformdirs.user_state_path(_NAME) / "background"
 
 
-def anchors_folder() -> Path:
-    """A copy of each task's journal: ~/.local/state/pi-marathon/tasks, or as XDG_STATE_HOME says."""
+def tasks_folder() -> Path:
+    """The homes of all tasks: ~/.local/state/pi-marathon/tasks, or as XDG_STATE_HOME says."""
     return platformdirs.user_state_path(_NAME) / "tasks"
 
 

@@ -14,21 +14,20 @@ from typing import TYPE_CHECKING, Any
 from marathon.store.files import (
     LARGEST_DOCUMENT,
     PRIVATE_DIR,
+    SHARED_FILE,
     beginning_of,
     disk_errors,
     make_private_directory,
     read_regular,
-    refuse_link,
     write_atomic,
 )
-from marathon.store.seal import is_sealed, seal
 
 if TYPE_CHECKING:
     from marathon.core.rounds import Round
 
 
 class Runs:
-    """What lies below .marathon/runs/001 and so on, and the summary beside the journal."""
+    """What lies below runs/001 and so on in the task's home, and the summary beside the journal."""
 
     def __init__(self, own: Path) -> None:
         self._own = own
@@ -85,19 +84,20 @@ class Runs:
             make_private_directory(self.folder(run))
             write_atomic(self.folder(run) / "summary.md", text.encode("utf-8", "replace"), durable=False)
 
+    def write_report_to(self, path: Path, text: str) -> None:
+        write_atomic(path, text.encode("utf-8", "replace"), mode=SHARED_FILE, durable=False)
+
     def write_summary(self, facts: dict[str, Any], by: str = "") -> None:
         """What `status` and `list` tell of a task at rest. The journal's size says for which journal this is true.
 
         `by` is the runner, if it came to an end of its own.
         """
-        refuse_link(self._own)
-        facts = json.loads(json.dumps({**facts, "journal": self.journal_size(), "by": by}))  # as a reader will find it
-        facts["seal"] = seal(self._own, facts)
+        facts = {**facts, "journal": self.journal_size(), "by": by}
         write_atomic(self._own / "summary.json", json.dumps(facts).encode(), durable=False)
 
     def summary(self) -> dict[str, Any] | None:
-        """The summary, unless the journal has grown since, a message has come, or someone else wrote it."""
-        facts = self._sealed_summary()
+        """The summary, unless the journal has grown since, or a message has come."""
+        facts = self._last_summary()
         facts.pop("by", "")
         return facts if self.unchanged_since(facts.pop("journal", None)) else None
 
@@ -115,14 +115,14 @@ class Runs:
 
     def left_by(self) -> str:
         """The runner that came to an end of its own last. Empty if that is not known."""
-        return str(self._sealed_summary().get("by", ""))
+        return str(self._last_summary().get("by", ""))
 
-    def _sealed_summary(self) -> dict[str, Any]:
+    def _last_summary(self) -> dict[str, Any]:
         try:
-            facts: dict[str, Any] = json.loads(read_regular(self._own / "summary.json", LARGEST_DOCUMENT) or b"")
-            return facts if is_sealed(self._own, facts, facts.pop("seal")) else {}
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            facts = json.loads(read_regular(self._own / "summary.json", LARGEST_DOCUMENT) or b"")
+        except (OSError, ValueError):
             return {}
+        return facts if isinstance(facts, dict) else {}
 
     def journal_size(self) -> int:
         return (self._own / "journal.jsonl").stat().st_size
@@ -154,7 +154,8 @@ class Runs:
 
     def round_file(self, each: Round) -> Path | None:
         """The copy of a round. None if it was not kept."""
-        path = self._own.parent / each.kept if each.kept else self.round_path(each.run, each.phase, each.number)
+        kept = each.kept.removeprefix(".marathon/")
+        path = self._own / kept if kept else self.round_path(each.run, each.phase, each.number)
         return path if path.is_file() and not path.is_symlink() else None
 
     # The documents as they were when a gate opened. Only those of the last gate are kept.

@@ -20,30 +20,28 @@ from marathon.store.files import (
     LARGEST_DOCUMENT,
     SHARED_FILE,
     append_durable,
+    beginning_of,
     disk_errors,
-    make_private_directory,
     mark_of,
     read_patiently,
     read_regular,
-    refuse_link,
     sync_directory,
     unused_name,
     write_atomic,
 )
+from marathon.store.home import INSTRUCTIONS, LINK, STATE, Home, is_task
 from marathon.store.inbox import Inbox
 from marathon.store.runs import Runs
 
 if TYPE_CHECKING:
     from marathon.core.state import TaskState
 
-INSTRUCTIONS = "instructions.md"
 CHECKS = "checks.toml"
 REFLECT = "reflect.md"
 PLAN = "plan.md"
 WORK = "work.md"
-STATE = "STATE.json"
 HUMAN = "human.md"
-OWN = ".marathon"
+OWN = LINK
 SET_ASIDE = f"{STATE}.invalid-"
 LONGEST_TEXT = 1_000_000
 LONGEST_DOCUMENT = 256 * 1024
@@ -56,11 +54,12 @@ class Task:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.own = folder / OWN
+        self.home = Home(folder)
+        self.own = self.home.folder
         self.inbox = Inbox(self.own / "inbox")
         self.runs = Runs(self.own)
-        self.journal_path = self.own / "journal.jsonl"
-        self.lock_path = self.own / "lock"
+        self.journal_path = self.home.journal
+        self.lock_path = self.home.lock
         self._state = folder / STATE
         self._human = folder / HUMAN
         self._checks = folder / CHECKS
@@ -75,43 +74,28 @@ class Task:
         for entry in task.folder.iterdir():
             if entry.name.startswith(SET_ASIDE):
                 continue  # this may be a link, but no one follows it
-            if entry.is_symlink() and (entry.name in (STATE, OWN, HUMAN) or _leads_out(task.folder, entry)):
+            if entry.name == OWN:
+                continue  # a link to the home, or anything: no one reads it
+            if entry.is_symlink() and (entry.name in (STATE, HUMAN) or _leads_out(task.folder, entry)):
                 raise TaskInvalid(
                     f"{path / entry.name} is a symlink out of the task directory. Replace it by a real file."
                 )
         if os.path.lexists(task._checks) and not task._checks.is_file():
             raise TaskInvalid(f"{path / CHECKS} is not a file. Replace it by a file, or remove it.")
-        if task.own.exists() and not task.own.is_dir():
-            raise TaskInvalid(f"{path / OWN} is not a directory. Move it aside: the runner needs this name.")
-        for folder, shown in ((task.folder, path), (task.own, path / OWN)):
+        for folder, shown in ((task.folder, path), (task.own, task.own)):
             if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
                 raise TaskInvalid(f"{shown} cannot be written. Check its permissions: ls -ld {shown}")
-        task.refuse_links()
         return task
 
     @classmethod
     def look(cls, path: Path) -> Task:
         """A task to be looked at. It has instructions, a state or a journal."""
         task = cls(_existing_directory(path))
-        if not any((task.folder / name).exists() for name in (INSTRUCTIONS, STATE, OWN)):
+        if not is_task(task.folder):
             raise TaskInvalid(
                 f"{path} is not a task directory: it has no {INSTRUCTIONS}. Make one with: pi-marathon new"
             )
         return task
-
-    def prepare(self) -> None:
-        """Make the runner's own folder and keep it out of git."""
-        refuse_link(self.own)
-        make_private_directory(self.own)
-        if not (self.own / ".gitignore").exists():
-            write_atomic(self.own / ".gitignore", b"*\n")
-
-    def refuse_links(self) -> None:
-        """The runner keeps no links in its folder. Whatever ran in the project may have put one there."""
-        refuse_link(self.own)
-        for folder, folders, names in os.walk(self.own):
-            for name in (*folders, *names):
-                refuse_link(Path(folder, name))
 
     def exists(self) -> bool:
         return self.folder.is_dir()
@@ -177,7 +161,11 @@ class Task:
 
     def artifacts(self) -> set[str]:
         """The names in the task directory, without STATE.json and what the runner keeps there."""
-        return {name for name in os.listdir(self.folder) if name not in (OWN, STATE) and not name.startswith(_OURS)}
+        return {
+            name
+            for name in os.listdir(self.folder)
+            if name not in (OWN, STATE, ".gitignore") and not name.startswith(_OURS)
+        }
 
     def steps(self, checklist: str | None) -> tuple[int, int] | None:
         """How many boxes of a checklist, usually the plan, are ticked, and how many there are."""
@@ -218,6 +206,14 @@ class Task:
         with disk_errors("read", path), path.open("rb") as file:
             data = file.read(LONGEST_DOCUMENT + 1)
         return data if len(data) <= LONGEST_DOCUMENT else None
+
+    def digest(self, name: str) -> str:
+        """Of a document's contents. Empty if it is not there, or leads elsewhere."""
+        path = self.folder / name
+        if _leads_out(self.folder, path) or not path.is_file():
+            return ""
+        with disk_errors("read", path):
+            return _digest(beginning_of(path))
 
     def archive_names(self, outputs: Iterable[str], now: datetime) -> list[tuple[str, str]]:
         """(file, archive name) for each output that exists. All names have the same time, and none of them is taken."""

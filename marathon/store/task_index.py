@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from marathon.errors import MarathonError
 from marathon.store.files import make_private_directory, read_regular, write_atomic
+from marathon.store.home import home_of
 from marathon.store.lock import holder_of
 
 _LARGEST = 4 * 1024 * 1024
@@ -55,7 +56,7 @@ def tasks_at_work(states: Path) -> list[Indexed]:
             task, folder, phase = Path(facts["taskDir"]), str(facts["cwd"]), str(facts["phase"])
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             continue
-        if holder := holder_of(task / ".marathon" / "lock"):
+        if holder := holder_of(home_of(task) / "lock"):
             found.append(Indexed(task, Path(holder.cwd or folder), {}, folder, phase))
     return found
 

@@ -28,6 +28,7 @@ from marathon.runner.status_query import read_task
 from marathon.runner.verdicts import open_gate, send, taken
 from marathon.show.listing import Row
 from marathon.store.comments import add_comment, withdraw
+from marathon.store.home import home_of
 from marathon.store.lanes import Lanes
 from marathon.store.lock import holder_of
 from marathon.store.places import index_folder
@@ -192,7 +193,7 @@ class Site:
 
         A runner that started this page (w) takes it when the page has ended, and nothing else before.
         """
-        deadline, lock = time.monotonic() + _PATIENCE, place.folder / ".marathon" / "lock"
+        deadline, lock = time.monotonic() + _PATIENCE, home_of(place.folder) / "lock"
         while (holder := holder_of(lock)) and holder.pid != os.getppid() and time.monotonic() < deadline:
             done = taken(read_task(*place), gate)
             if isinstance(done, Answer) and done.message != answer.message:
@@ -224,7 +225,6 @@ class Site:
         if not words:
             raise WrongUsage("The message is empty. Nothing was sent.")
         task = self._view(request).known.task
-        task.prepare()
         task.inbox.put("steer", text=words)
         return _back(request)
 

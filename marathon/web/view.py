@@ -16,8 +16,9 @@ from marathon.runner.review import standings
 from marathon.runner.sights import document_at_hand
 from marathon.runner.status_query import Known, read_task, resume_command, status_of
 from marathon.show.status import Status
+from marathon.store.home import INSTRUCTIONS
 from marathon.store.lock import holder_of
-from marathon.store.task import HUMAN, INSTRUCTIONS, PLAN, WORK, Task
+from marathon.store.task import HUMAN, PLAN, WORK, Task
 
 _DOCUMENTS = (".md", ".txt", ".toml")
 _FIRST_NAMES = (INSTRUCTIONS, "research.md", PLAN, WORK, "result.md", HUMAN)

@@ -64,16 +64,11 @@ def task_is_a_file(world: World) -> None:
     world.task.write_text("not a folder\n")
 
 
-def own_folder_is_a_file(world: World) -> None:
-    (world.task / ".marathon").write_text("not a folder\n")
-
-
 BROKEN_TASKS: dict[str, tuple[Callable[[World], None], str]] = {
     "no instructions": (no_instructions, "instructions.md"),
     "empty instructions": (empty_instructions, "is empty"),
     "instructions are a folder": (instructions_are_a_folder, "instructions.md"),
     "the task is a file": (task_is_a_file, "is a file"),
-    "the runner's folder is a file": (own_folder_is_a_file, ".marathon is not a directory"),
 }
 
 

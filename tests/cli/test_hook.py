@@ -234,6 +234,7 @@ def test_in_a_marathon_it_is_told_once_to_write_the_state(world: World, claude: 
     assert [answer["ok"] for answer in answers] == [False, True, True]
     assert answers[0]["reason"].startswith("next: write STATE.json as the prompt says")
     assert sorted(path.name for path in world.task.iterdir()) == [
+        ".gitignore",
         ".marathon",
         "STATE.json",
         "instructions.md",

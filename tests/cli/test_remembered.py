@@ -198,7 +198,7 @@ def test_a_sandbox_that_is_gone_is_not_left_out_unsaid(world: World) -> None:
 
 
 def test_a_journal_that_came_with_a_project_names_no_program(world: World) -> None:
-    """Not even after a human took the task over: what is remembered was chosen on this machine."""
+    """What is remembered was chosen on this machine."""
     world.script(research(), plan())
     world.run()
     journal = world.journal()
@@ -206,7 +206,9 @@ def test_a_journal_that_came_with_a_project_names_no_program(world: World) -> No
     for record in journal:
         if record["type"] == "started_with":
             record["agent_args"] = ["sh", "-c", f"touch {evil}"]
-    shutil.rmtree(world.copy().parent)
+    shutil.rmtree(world.kept)
+    (world.task / ".marathon").unlink()
+    (world.task / ".marathon").mkdir()
     (world.task / ".marathon" / "journal.jsonl").write_text("".join(json.dumps(each) + "\n" for each in journal))
     path = f"{Path(sys.executable).parent}:/nowhere"
     assert world.cli("--task", "task", "--adopt", PATH=path).returncode == 1, "this is pi, which is not here"
@@ -224,6 +226,8 @@ def test_a_task_that_was_moved_goes_on_with_its_agent(world: World) -> None:
     moved = world.project / "docs" / "tasks" / "moved"
     moved.parent.mkdir(parents=True)
     world.task.rename(moved)
+    assert world.cli("--task", "moved").returncode == 3, "whether it is the same task is asked once"
+    assert world.cli("--task", "moved", "--adopt").returncode == 3
     world.cli("approve", "moved")
     assert world.cli("--task", "moved").returncode == 3
     assert world.sessions() == 2

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 
+import pytest
+
 from marathon.runner.status_query import read_task
 from tests.process.driver import until
 from tests.support.side import Side
@@ -88,8 +90,11 @@ def test_a_second_marathon_in_one_working_tree_is_warned_and_goes_on(world: Worl
         first.communicate(timeout=60)
 
 
-def test_attach_and_the_page_compare_the_worktree_and_not_the_project(world: World) -> None:
+def test_attach_and_the_page_compare_the_worktree_and_not_the_project(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     side = Side(world, "my-task")
+    monkeypatch.setenv("XDG_STATE_HOME", str(side.state.parent))
     side.run("my-task", "--worktree", expected=3)
     (side.project / "mine.txt").write_text("in the project\n")
     (side.folder("my-task") / "its.txt").write_text("in the worktree\n")

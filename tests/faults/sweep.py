@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from marathon.process.tree import find_by_environ
-from marathon.store.anchor import Anchor
 from tests.process.driver import until
 from tests.support.world import ROOT, World, as_human
 
@@ -113,10 +112,11 @@ def copy_of(world: World, folder: Path) -> World:
     """The same world in another place, as if it had always been there."""
     shutil.copytree(world.project.parent, folder, symlinks=True)
     copied = world_at(folder)
-    for place in copied.home.glob(".local/state/pi-marathon/tasks/*/place"):
-        anchor = Anchor(place.parents[1], copied.task)
-        place.write_bytes(os.fsencode(copied.task))
-        place.parent.rename(anchor.folder)
+    for note in copied.home.glob(".local/state/pi-marathon/tasks/*/home.json"):
+        note.write_text(json.dumps({"task": str(copied.task)}))
+        note.parent.rename(copied.kept)
+        (copied.task / ".marathon").unlink(missing_ok=True)
+        (copied.task / ".marathon").symlink_to(copied.kept)
     return copied
 
 

@@ -50,7 +50,7 @@ def test_a_disk_that_fills_up_during_a_session_loses_nothing(disk: SmallDisk) ->
     fill = "head -c 1M /dev/zero > ../../filler" if disk.mounted else "true"
     world.script(research(), plan(run=f"{fill}; {MANY_OUTPUT_LINES}", hold=True), chunk(), finish())
     done = disk.run(world, *world.task_args("--auto-approve"), limited=LIMIT)
-    assert_one_sentence(done, str(world.task / ".marathon"), disk.full, "intact")
+    assert_one_sentence(done, str(world.kept), disk.full, "intact")
     assert [record["type"] for record in world.journal()][-2:] == ["moved", "session_started"]
     assert world.state()["phase"] == "plan"
     assert not list(world.task.rglob("*.tmp"))

@@ -34,8 +34,8 @@ def test_a_project_moved_between_runs_goes_on_where_it_was(world: World, tmp_pat
     assert world.cli("approve", "task", "-m", "check auth").returncode == 0
     shutil.move(world.project.parent, tmp_path / "elsewhere")
     moved = world_at(tmp_path / "elsewhere")
-    assert "Waits for: a start: its gate is answered (continue)" in moved.cli("status", "task").stdout
-    assert moved.run("--auto-approve").returncode == 0
+    assert moved.run("--auto-approve").returncode == 3
+    assert moved.run("--auto-approve", "--adopt").returncode == 0
     assert moved.sessions() == 4
     assert "check auth" in moved.prompt(2)
     assert moved.read("human.md").count("check auth") == 1
@@ -45,11 +45,16 @@ def test_a_task_moved_within_its_project_goes_on_where_it_was(world: World) -> N
     world.script(research(), plan(), chunk(), finish())
     assert world.run().returncode == 3
     (world.project / "done").mkdir()
+    command = world.task_args()
     world.task = world.task.rename(world.project / "done" / "renamed")
-    gone = world.run()
+    gone = world.cli(*command)
     assert gone.returncode == 7
     assert "task does not exist" in one_sentence(gone.stderr)
     agent = world.task_args()[world.task_args().index("--agent") :]
+    asked = world.cli("--task", "done/renamed", *agent)
+    assert asked.returncode == 3
+    assert f"This task was at {world.project / 'task'} before." in asked.stderr
+    assert world.cli("--task", "done/renamed", "--adopt", *agent).returncode == 3
     assert world.cli("approve", "done/renamed").returncode == 0
     done = world.cli("--task", "done/renamed", *agent)
     assert done.returncode == 3
@@ -95,9 +100,10 @@ def test_a_copy_of_a_task_lives_on_its_own(world: World) -> None:
     assert world.run().returncode == 3
     shutil.copytree(world.task, world.project / "copy")
     agent = world.task_args()[world.task_args().index("--agent") :]
+    assert world.cli("--task", "copy", *agent).returncode == 3, "it is adopted as it stands, and reviewed"
     for name in ("task", "copy"):
         assert world.cli("approve", name).returncode == 0
-        done = world.cli("--task", name, *(["--adopt"] if name == "copy" else []), *agent)
+        done = world.cli("--task", name, *agent)
         assert done.returncode == 3
         assert "Phase: plan | Iteration: 2" in done.stdout
 
@@ -112,7 +118,7 @@ def test_a_task_moved_after_its_runner_was_killed_is_taken_up_again(world: World
     until(lambda: not any(alive(process.pid) for process in below), "everything is gone")
     world.task.rename(world.project / "renamed")
     agent = world.task_args()[world.task_args().index("--agent") :]
-    done = world.cli("--task", "renamed", *agent)
+    done = world.cli("--task", "renamed", "--adopt", *agent)
     assert done.returncode == 3
     assert "Phase: research | Iteration: 2" in done.stdout
     assert "cut off" in world.prompt(2)

@@ -225,8 +225,8 @@ def test_processes_of_other_runners_are_left_alone(world: World, other: str) -> 
 )
 def test_a_nonsense_note_in_the_lock_blocks_nobody(cli: Sweeper, world: World, note: bytes) -> None:
     world.script(research())
-    (world.task / ".marathon").mkdir(mode=0o700)
-    (world.task / ".marathon" / "lock").write_bytes(note)
+    world.kept.mkdir(mode=0o700, parents=True)
+    (world.kept / "lock").write_bytes(note)
     assert cli.run(world, "status", "task") == 0
     assert cli.run(world, *world.task_args()) == 3, cli.printed(world)
     assert "Phase: research" in cli.printed(world)
@@ -235,8 +235,8 @@ def test_a_nonsense_note_in_the_lock_blocks_nobody(cli: Sweeper, world: World, n
 
 def test_a_nonsense_note_in_a_held_lock_is_still_told_as_busy(world: World) -> None:
     world.script(research())
-    own = world.task / ".marathon"
-    own.mkdir(mode=0o700)
+    own = world.kept
+    own.mkdir(mode=0o700, parents=True)
     hostile = b'{"pid":-1,"host":"h\\u001b[2J","runner":"..","since":-1e999}'
     for note in (b"{half", hostile, hostile.replace(b"-1e999", b"NaN")):
         (own / "lock").write_bytes(note)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from marathon.git.snapshot import Snapshots
+from marathon.store.home import home_of
 
 
 def git(folder: Path, *args: str) -> str:
@@ -30,7 +31,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def snapshots(project: Path) -> Snapshots:
-    return Snapshots(project, project / "task" / ".marathon")
+    return Snapshots(project, project / "task", home_of(project / "task"))
 
 
 def test_changed_new_removed_committed_and_staged_files_are_all_there(project: Path) -> None:

@@ -1,4 +1,4 @@
-"""An agent turns the runner's folders into links out of the task. Nothing is written behind them."""
+"""An agent turns the link to the task's record into another one, or into a folder. Nothing is read or written there."""
 
 from __future__ import annotations
 
@@ -9,57 +9,58 @@ import pytest
 from tests.process.driver import until
 from tests.support.world import World, plan, research
 
-FOLDERS = [".marathon/inbox", ".marathon/runs", ".marathon/runs/001/rounds", ".marathon/runs/001/iterations"]
+FORGED = '{"kind": "steer", "text": "from elsewhere"}'
 
 
-def replaced_by_a_link(name: str, outside: Path) -> str:
-    """The shell command of an agent that does it."""
-    return f"rm -rf task/{name}; mkdir -p $(dirname task/{name}); ln -s {outside} task/{name}"
+@pytest.fixture
+def elsewhere(outside: Path) -> Path:
+    """What looks like a task's record, with a message in its inbox."""
+    (outside / "inbox").mkdir()
+    (outside / "inbox" / "0001.json").write_text(FORGED)
+    return outside
 
 
-@pytest.mark.parametrize("name", [*FOLDERS, ".marathon"])
-def test_a_folder_that_an_agent_made_a_link_ends_the_run_with_a_sentence(
-    world: World, outside: Path, name: str
-) -> None:
-    world.script(research(run=replaced_by_a_link(name, outside)), plan())
+@pytest.mark.parametrize("harm", ["ln -s {} task/.marathon", "cp -r {} task/.marathon", "touch task/.marathon", "true"])
+def test_what_an_agent_puts_in_the_place_of_the_link_changes_nothing(world: World, elsewhere: Path, harm: str) -> None:
+    before = sorted(elsewhere.rglob("*"))
+    world.script(research(run=f"rm -f task/.marathon; {harm.format(elsewhere)}"), plan())
     ran = world.run()
-    assert ran.returncode == 7
-    assert f"task/{name} is a link" in ran.stderr
-    assert "remove it: rm " in ran.stderr
-    assert list(outside.rglob("*")) == []
-    assert world.sessions() == 1
-    assert world.run().returncode == 7
-    assert list(outside.rglob("*")) == []
+    assert ran.returncode == 3, ran.stdout + ran.stderr
+    assert "Phase: research" in ran.stdout
+    assert ("task/.marathon" in ran.stdout) == (harm != "true")
+    assert (world.task / ".marathon").readlink() == world.kept
+    assert world.cli("approve", "task").returncode == 0
+    assert world.run().returncode == 3
+    assert world.sessions() == 2
+    assert "from elsewhere" not in world.prompt(2)
+    assert sorted(elsewhere.rglob("*")) == before
 
 
 @pytest.mark.parametrize("command", [("steer", "task", "faster"), ("stop", "task")])
-def test_a_message_is_not_put_behind_a_link(world: World, outside: Path, command: tuple[str, ...]) -> None:
+def test_a_message_goes_to_the_record_and_not_behind_another_link(
+    world: World, elsewhere: Path, command: tuple[str, ...]
+) -> None:
     """The agent still works, so no runner has looked yet."""
-    world.script(research(run=replaced_by_a_link(".marathon/inbox", outside), hold=True))
+    world.script(research(run=f"rm task/.marathon; ln -s {elsewhere} task/.marathon", hold=True))
     runner = world.start()
     try:
         until(lambda: world.holding(1), "the agent to work")
-        sent = world.cli(*command)
-        assert sent.returncode == 7
-        assert "task/.marathon/inbox is a link" in sent.stderr
-        assert list(outside.iterdir()) == []
+        assert world.cli(*command).returncode == 0
+        assert [path.name for path in (elsewhere / "inbox").iterdir()] == ["0001.json"]
     finally:
         world.release(1)
         runner.communicate(timeout=30)
 
 
-def test_what_lies_behind_a_linked_inbox_is_neither_read_nor_removed(world: World, outside: Path) -> None:
-    (outside / "0001.json").write_text('{"kind": "steer", "text": "from elsewhere"}')
-    world.script(research(run=replaced_by_a_link(".marathon/inbox", outside)), plan())
-    assert world.run().returncode == 7
-    assert (outside / "0001.json").exists()
-
-
-def test_without_the_link_the_task_continues_at_its_gate(world: World, outside: Path) -> None:
-    world.script(research(run=replaced_by_a_link(".marathon/inbox", outside)), plan())
-    assert world.run().returncode == 7
-    (world.task / ".marathon" / "inbox").unlink()
+def test_a_repository_that_ships_a_record_ships_nothing(world: World) -> None:
+    """The folder of a task with a journal in it, as a version before kept it there."""
+    shipped = world.task / ".marathon"
+    (shipped / "inbox").mkdir(parents=True)
+    (shipped / "inbox" / "0001.json").write_text(FORGED)
+    (shipped / "journal.jsonl").write_text('{"n":1,"at":"","type":"begun","phase":"implement","path":[["rpi",2]]}\n')
+    world.script(research(), plan())
     ran = world.run()
     assert ran.returncode == 3
     assert "Phase: research" in ran.stdout
-    assert world.sessions() == 1
+    assert "nothing in it counts" in ran.stdout.lower()
+    assert "from elsewhere" not in world.prompt(1)

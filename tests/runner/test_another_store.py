@@ -96,7 +96,6 @@ def test_a_marathon_keeps_its_records_and_messages_wherever_its_store_does(witne
     store = MemoryStore()
     store.put("steer", text="be quick")
     done = Session((Do("output"), Propose("paused")))
-    witness.task.prepare()
     assert start(witness, store, done) == 3
     assert [record.reason for record in store.records if isinstance(record, Gate)] == ["review"]
     assert [record.text for record in store.records if isinstance(record, SteerTaken)] == ["be quick"]

@@ -22,7 +22,7 @@ from tests.core.making import RPI, begun, fold, gate, left, started
 def task(tmp_path: Path) -> Task:
     task = Task(tmp_path / "task")
     task.folder.mkdir()
-    task.prepare()
+    task.home.settle(task.folder, adopt=False)
     return task
 
 
@@ -41,13 +41,9 @@ def test_what_is_recorded_is_on_disk_and_in_the_life(task: Task) -> None:
 def test_a_record_that_cannot_be_stored_changes_nothing(task: Task) -> None:
     journal = journal_of(task)
     before = journal.record(begun("research"))
-    task.journal_path.unlink()
-    journal_of(task)
-    task.own.chmod(0o700)
     shutil.rmtree(task.folder)
-    task.folder.write_text("a file where the folder was")
     with pytest.raises(DiskFailed):
-        journal_of(task)
+        journal.record(started())
     assert journal.life == before
 
 

@@ -42,7 +42,7 @@ subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", "commit", "-qm
 subprocess.run([sys.executable, "-P", "-m", "marathon", "ask", "Which one?"], check=True)
 (task / "done.json").write_text(json.dumps(done))
 """
-NOT_ALLOWED = ("outside", "journal", "inbox", "trusted", "code", "copy", "hooks", "config", "others")
+NOT_ALLOWED = ("outside", "journal", "inbox", "trusted", "code", "hooks", "config", "others")
 
 
 @pytest.fixture(autouse=True)
@@ -55,10 +55,10 @@ def test_what_is_outside_cannot_be_written(world: World, sandbox: str) -> None:
     project, state = world.project, world.home / ".local/state/pi-marathon"
     git(project, "init", "-q")
     git(project, "commit", "-q", "--allow-empty", "-m", "first")
-    own = world.task / ".marathon"
-    other = project / "other" / ".marathon"
+    own = world.kept
+    other = state / "tasks" / ("0" * 32)
     other.mkdir(parents=True)
-    for folder in (own / "inbox", state / "agreed", state / "codes", state / "tasks"):
+    for folder in (own / "inbox", state / "agreed", state / "codes"):
         folder.mkdir(parents=True)
     places: dict[str, Path] = {
         "home": world.home / "x",
@@ -67,7 +67,6 @@ def test_what_is_outside_cannot_be_written(world: World, sandbox: str) -> None:
         "inbox": own / "inbox" / "x.json",
         "trusted": state / "agreed" / "x",
         "code": state / "codes" / "x",
-        "copy": world.copy(),
         "hooks": project / ".git/hooks/pre-commit",
         "config": project / ".git/config",
         "others": other / "journal.jsonl",

@@ -68,20 +68,26 @@ def test_paused_before_plan_with_a_research_file_awaits_the_review_of_research(w
 
 
 def test_paused_in_plan_with_a_plan_awaits_the_review_of_the_plan(world: World) -> None:
+    """And before it that of research, which is not on record here."""
     world.leave_state("paused", "plan", 2)
     for name in ("research.md", "plan.md"):
         (world.task / name).write_text("from before\n")
     world.script(chunk())
-    ran = world.run()
-    assert ran.returncode == 3
-    assert "Phase: plan | Iteration: 2" in ran.stdout
-    assert world.sessions() == 0
+    for phase in ("research", "plan"):
+        ran = world.run()
+        assert ran.returncode == 3
+        assert f"Phase: {phase} | Iteration: 2" in ran.stdout
+        assert world.sessions() == 0
+        assert world.cli("approve", "task").returncode == 0
 
 
 def test_a_task_left_running_goes_on_in_its_phase_and_count(world: World) -> None:
     world.leave_state("running", "plan", 3)
     (world.task / "research.md").write_text("from before\n")
     world.script(plan())
+    assert world.run().returncode == 3
+    assert "your review of research" in world.cli("status", "task").stdout
+    assert world.cli("approve", "task").returncode == 0
     ran = world.run()
     assert ran.returncode == 3
     assert "phase plan (run 1, iteration 3)" in world.prompt(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,7 +15,6 @@ from marathon.errors import DiskFailed, TaskInvalid
 from marathon.store.file_store import FileStore
 from marathon.store.files import append_durable
 from marathon.store.journal import read_journal
-from marathon.store.places import anchors_folder
 from marathon.store.task import Task
 from tests.store.tools import calls_of, full_after, mode_of, umask
 
@@ -29,7 +29,7 @@ WRITTEN: list[Record] = [
 def empty(tmp_path: Path) -> Path:
     """Where the journal of a new task will be."""
     task = Task(tmp_path)
-    task.prepare()
+    task.home.settle(tmp_path, adopt=False)
     return task.journal_path
 
 
@@ -44,19 +44,14 @@ def clock() -> datetime:
 
 
 def store_of(path: Path) -> FileStore:
-    return FileStore(Task(path.parent.parent), clock)
+    folder = json.loads((path.parent / "home.json").read_text())["task"]
+    return FileStore(Task(Path(folder)), clock)
 
 
 def append(path: Path, *records: Record) -> list[Record]:
     """What a runner that starts now replays, with these records added."""
     store = store_of(path)
     return [*store.replay(), *(store.append(record) for record in records)]
-
-
-def without_copy(path: Path) -> None:
-    """As a task that an earlier version began: its records have no id, and there is no copy of them."""
-    for copy in anchors_folder().glob("*/journal.jsonl"):
-        copy.unlink()
 
 
 def told(records: list[Record]) -> list[str]:
@@ -81,7 +76,7 @@ def test_a_record_is_on_disk_before_anything_follows(path: Path) -> None:
     store = store_of(path)
     store.replay()
     calls = calls_of(lambda: store.append(Remark(text="x")))
-    assert [call for call in calls if call != "close"] == ["write", "fsync"] * 2  # in the copy, then in the task
+    assert [call for call in calls if call != "close"] == ["write", "fsync"]
 
 
 def test_a_sync_that_fails_is_told(empty: Path) -> None:
@@ -95,10 +90,8 @@ def test_a_new_journal_is_private_and_its_name_is_flushed(empty: Path) -> None:
         store = store_of(empty)
         store.replay()
         written = calls_of(lambda: store.append(Remark(text="x")))
-    assert [call for call in written if call != "close"] == ["write", "fsync", "fsync"] * 2
+    assert [call for call in written if call != "close"] == ["write", "fsync", "fsync"]
     assert mode_of(empty) == 0o600
-    for copy in anchors_folder().rglob("*"):
-        assert mode_of(copy) == (0o700 if copy.is_dir() else 0o600)
 
 
 def test_wherever_the_last_line_was_cut_it_never_counts(path: Path) -> None:
@@ -107,7 +100,6 @@ def test_wherever_the_last_line_was_cut_it_never_counts(path: Path) -> None:
     last = whole.splitlines(keepends=True)[-1]
     before = whole[: -len(last)]
     for kept in (*range(1, len(last) - 2, 13), len(last) - 2, len(last) - 1):
-        without_copy(path)
         path.write_bytes(before + last[:kept])
         assert told(read_journal(path)) == ["begun", "gate_opened"]
         assert path.read_bytes() == before + last[:kept]
@@ -124,11 +116,9 @@ def test_wherever_the_last_line_was_cut_it_never_counts(path: Path) -> None:
 def test_a_runner_killed_while_it_closes_a_torn_line_loses_nothing_more(path: Path, missing: int) -> None:
     path.write_bytes(path.read_bytes()[:-missing])
     torn = path.read_bytes()
-    without_copy(path)
     append(path)
     closing = path.read_bytes()[len(torn) :]
     for kept in (*range(0, len(closing), 9), len(closing) - 1, len(closing)):
-        without_copy(path)
         path.write_bytes(torn + closing[:kept])
         seen = append(path, Remark(text="next"))
         assert told(seen)[:2] == ["begun", "gate_opened"]
@@ -163,7 +153,6 @@ def test_a_damaged_line_in_the_middle_is_refused_by_file_and_line(path: Path, da
 )
 def test_a_last_line_that_is_whole_but_no_record_is_damage(path: Path, last: bytes, reason: str) -> None:
     """Also where no copy says so: a crash cuts a line off, it does not write another one."""
-    without_copy(path)
     path.write_bytes(path.read_bytes() + last + b"\n")
     found = path.read_bytes()
     for read in (read_journal, append):
@@ -176,7 +165,6 @@ def test_a_last_line_that_is_whole_but_no_record_is_damage(path: Path, last: byt
 
 def test_an_old_torn_line_that_was_closed_stays_passed_over(path: Path) -> None:
     append(path, Remark(text="old"))
-    without_copy(path)
     with path.open("ab") as file:
         file.write(b'{"n":5,"type":"finis')
     append(path, Remark(text="new"))
@@ -209,5 +197,4 @@ def test_a_very_long_record_comes_back(path: Path) -> None:
     append(path, Remark(text=text))
     assert told(read_journal(path))[-1] == text
     path.write_bytes(path.read_bytes()[:-1000])
-    without_copy(path)
     assert told(append(path, Remark(text="next")))[3:] == ["torn", "next"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -28,7 +29,7 @@ def path(tmp_path: Path) -> Path:
 
 def hold(path: Path, runner: str = "other") -> None:
     """Has the lock until it is killed."""
-    TaskLock(path, TASK, runner, "pi-marathon --task one")
+    TaskLock(path, path.parent, TASK, runner, "pi-marathon --task one")
     signal.pause()
 
 
@@ -42,7 +43,7 @@ def holder(path: Path) -> Iterator[Other]:
 def test_the_second_is_told_who_has_it(path: Path, holder: Other) -> None:
     note = path.read_bytes()
     with pytest.raises(Held) as held:
-        TaskLock(path, TASK, "mine")
+        TaskLock(path, path.parent, TASK, "mine")
     assert held.value.exit_code == 6
     assert held.value.holder is not None
     assert (held.value.holder.pid, held.value.holder.runner) == (holder.pid, "other")
@@ -57,7 +58,7 @@ def test_of_fifty_at_once_exactly_one_gets_it_and_the_others_name_it(tmp_path: P
 
     def compete(number: int) -> None:
         try:
-            TaskLock(path, TASK, f"runner-{number}")
+            TaskLock(path, path.parent, TASK, f"runner-{number}")
         except Held as held:
             (done / str(number)).write_text(str(held.holder and held.holder.pid))
         else:
@@ -72,7 +73,7 @@ def test_of_fifty_at_once_exactly_one_gets_it_and_the_others_name_it(tmp_path: P
 
 def test_a_killed_holder_leaves_no_stale_lock(path: Path, holder: Other) -> None:
     holder.kill()
-    lock = TaskLock(path, TASK, "mine")
+    lock = TaskLock(path, path.parent, TASK, "mine")
     assert lock.before is not None
     assert (lock.before.pid, lock.before.runner) == (holder.pid, "other")
     note = holder_of(path)
@@ -85,7 +86,7 @@ def test_a_process_that_inherited_it_keeps_it(tmp_path: Path, path: Path) -> Non
     pids = tmp_path / "pids"
 
     def runner() -> None:
-        lock = TaskLock(path, TASK, "runner")
+        lock = TaskLock(path, path.parent, TASK, "runner")
         child = Other(signal.pause)
         assert lock.fd >= 0
         pids.with_suffix(".new").write_text(str(child.pid))
@@ -97,17 +98,23 @@ def test_a_process_that_inherited_it_keeps_it(tmp_path: Path, path: Path) -> Non
         try:
             other.kill()
             with pytest.raises(Held) as held:
-                TaskLock(path, TASK, "mine")
+                TaskLock(path, path.parent, TASK, "mine")
             assert held.value.holder is not None
             assert (held.value.holder.pid, held.value.holder.runner) == (other.pid, "runner")
         finally:
             os.kill(agent, signal.SIGKILL)
-    until(lambda: holder_of(path) is None, "the agent's death frees it")
-    TaskLock(path, TASK, "mine").release()
+
+    def is_free() -> bool:
+        with contextlib.suppress(Held):
+            TaskLock(path, path.parent, TASK, "mine").release()
+            return True
+        return False
+
+    until(is_free, "the agent's death frees it")
 
 
 def test_released_it_is_free_and_who_had_it_is_still_known(path: Path) -> None:
-    TaskLock(path, TASK, "mine", "pi-marathon --task one", Path("/home/user/project")).release()
+    TaskLock(path, path.parent, TASK, "mine", "pi-marathon --task one", Path("/home/user/project")).release()
     assert holder_of(path) is None
     last = last_holder(path)
     assert last is not None
@@ -130,7 +137,7 @@ def test_a_look_makes_nothing_and_takes_nothing(path: Path, holder: Other) -> No
 
 
 def test_looking_never_makes_a_starting_runner_fail(path: Path) -> None:
-    TaskLock(path, TASK, "first").release()
+    TaskLock(path, path.parent, TASK, "first").release()
 
     def look_all_the_time() -> None:
         while True:
@@ -138,12 +145,12 @@ def test_looking_never_makes_a_starting_runner_fail(path: Path) -> None:
 
     with Other(look_all_the_time), Other(look_all_the_time):
         for number in range(100):
-            TaskLock(path, TASK, f"runner-{number}").release()
+            TaskLock(path, path.parent, TASK, f"runner-{number}").release()
 
 
 def test_a_shorter_note_leaves_nothing_of_a_longer_one(path: Path) -> None:
-    TaskLock(path, TASK, "long" * 20, "pi-marathon " + "x" * 500).release()
-    lock = TaskLock(path, TASK, "short")
+    TaskLock(path, path.parent, TASK, "long" * 20, "pi-marathon " + "x" * 500).release()
+    lock = TaskLock(path, path.parent, TASK, "short")
     assert json.loads(path.read_text())["runner"] == "short"
     assert path.read_text() == path.read_text().rstrip()
     lock.release()
@@ -153,12 +160,12 @@ def test_a_shorter_note_leaves_nothing_of_a_longer_one(path: Path) -> None:
 def test_a_note_that_no_one_can_read_does_not_matter(path: Path, note: bytes) -> None:
     path.write_bytes(note)
     assert last_holder(path) is None
-    lock = TaskLock(path, TASK, "mine")
+    lock = TaskLock(path, path.parent, TASK, "mine")
     assert lock.before is None
     path.write_bytes(note)
     assert holder_of(path) is not None
     with pytest.raises(Held, match="Another runner has this task"):
-        TaskLock(path, TASK, "second")
+        TaskLock(path, path.parent, TASK, "second")
     lock.release()
 
 
@@ -167,7 +174,7 @@ def test_a_symlink_is_no_lock(tmp_path: Path, path: Path) -> None:
     target.write_bytes(b"precious")
     path.symlink_to(target)
     with pytest.raises(DiskFailed) as refused:
-        TaskLock(path, TASK, "mine")
+        TaskLock(path, path.parent, TASK, "mine")
     assert str(path) in str(refused.value)
     assert holder_of(path) is None
     assert target.read_bytes() == b"precious"
@@ -175,5 +182,5 @@ def test_a_symlink_is_no_lock(tmp_path: Path, path: Path) -> None:
 
 def test_the_lock_is_private(path: Path) -> None:
     with umask(0):
-        TaskLock(path, TASK, "mine").release()
+        TaskLock(path, path.parent, TASK, "mine").release()
     assert mode_of(path) == 0o600

@@ -17,7 +17,7 @@ from marathon.core.records import HumanMark
 from marathon.core.state import StateInvalid, TaskState
 from marathon.errors import DiskFailed, TaskInvalid
 from marathon.store.task import Task, create_task
-from tests.store.tools import Other, full_after, mode_of, umask
+from tests.store.tools import Other, full_after, mode_of
 from tests.support.listing import listing
 from tests.support.mortal import Killed, Life, living
 
@@ -35,9 +35,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def task(folder: Path) -> Task:
-    task = Task.open(folder)
-    task.prepare()
-    return task
+    return Task.open(folder)
 
 
 # Opening
@@ -58,7 +56,6 @@ def test_opening_changes_nothing(folder: Path) -> None:
         (lambda folder: _link(folder / "STATE.json", "instructions.md"), "STATE.json is a symlink"),
         (lambda folder: _link(folder / "STATE.json", "nowhere"), "STATE.json is a symlink"),
         (lambda folder: _link(folder / "human.md", "instructions.md"), "human.md is a symlink"),
-        (lambda folder: _link(folder / ".marathon", "."), ".marathon is a symlink"),
         (lambda folder: _link(folder / "research.md", "/etc/hostname"), "research.md is a symlink out"),
         (lambda folder: _link(folder / "plan.md", "../elsewhere"), "plan.md is a symlink out"),
     ],
@@ -107,13 +104,6 @@ def test_an_invalid_state_that_was_a_link_does_not_stand_in_the_way_of_the_next_
     (folder / "STATE.json").symlink_to("/etc/hostname")
     assert task.set_state_aside(NOW) == "STATE.json.invalid-20260202-143000"
     Task.open(folder)
-
-
-def test_the_runner_s_own_folder_is_private_and_out_of_git(folder: Path) -> None:
-    with umask(0):
-        Task.open(folder).prepare()
-    assert mode_of(folder / ".marathon") == 0o700
-    assert (folder / ".marathon" / ".gitignore").read_text() == "*\n"
 
 
 # STATE.json
@@ -322,7 +312,8 @@ def test_the_artifacts_are_everything_but_the_runner_s_own(folder: Path, task: T
     before = task.artifacts()
     task.write_state(TaskState(state="running", phase="plan"))
     (folder / "STATE.json").rename(folder / "STATE.json.invalid-1")
-    (folder / ".marathon" / "x").write_text("x")
+    (folder / ".marathon").symlink_to("x")
+    (folder / ".gitignore").write_text("x")
     assert task.artifacts() == before
     (folder / "work.md").write_text("x")
     assert task.artifacts() == before | {"work.md"}

@@ -24,6 +24,7 @@ from marathon.runner.loop import run as run_marathon
 from marathon.runner.marathon import RunOptions
 from marathon.runner.marathon import open as open_marathon
 from marathon.store.file_store import FileStore
+from marathon.store.home import home_of
 from marathon.store.task import Task
 from marathon.surfaces.base import GateSurface
 from tests.support.mortal import Killed, Life, living
@@ -33,7 +34,7 @@ class MortalStore(FileStore):
     """Dies before it writes a record, too, and is then known for the record it owes."""
 
     def __init__(self, task: Task, clock: Callable[[], datetime], life: Life) -> None:
-        super().__init__(task, clock, anchors=task.folder.parents[1] / "anchors")
+        super().__init__(task, clock)
         self._life = life
         self.owes: Record | None = None
 
@@ -124,7 +125,7 @@ def run(place: Place, start: Start, course: Course | None = None) -> Ran:
         return Ran(None, None, store.owes if store else None)
     finally:
         close_all_below(place.task)
-        close_all_below(place.task.parents[1] / "anchors")
+        close_all_below(home_of(place.task))
 
 
 def close_all_below(folder: Path) -> None:

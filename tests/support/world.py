@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -11,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from marathon.store.anchor import Anchor
 from marathon.store.gate_code import GateCodes
 from tests.process.driver import Pty
 
@@ -114,7 +114,7 @@ class World:
         return value
 
     def journal(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in (self.task / ".marathon" / "journal.jsonl").read_text().splitlines()]
+        return [json.loads(line) for line in (self.kept / "journal.jsonl").read_text().splitlines()]
 
     def records(self, kind: str) -> list[dict[str, Any]]:
         return [record for record in self.journal() if record["type"] == kind]
@@ -128,14 +128,15 @@ class World:
         body = {"state": state, "phase": phase, "iteration": iteration, "updatedAt": "2026-02-02T14:30:00Z", **more}
         (self.task / "STATE.json").write_text(json.dumps(body))
 
-    def copy(self) -> Path:
-        """The copy of the journal that the runner keeps outside of the project."""
-        return Anchor(self.home / ".local/state/pi-marathon/tasks", self.task).journal_path
+    @property
+    def kept(self) -> Path:
+        """The task's home, where the runner keeps what it reads back."""
+        key = hashlib.sha256(os.fsencode(os.path.realpath(self.task))).hexdigest()[:32]
+        return self.home / ".local/state/pi-marathon/tasks" / key
 
     def rewrite_journal(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """The journal and its copy, as if a runner had written them so."""
-        for path in (self.task / ".marathon" / "journal.jsonl", self.copy()):
-            path.write_text("".join(json.dumps(record) + "\n" for record in records))
+        """The journal, as if a runner had written it so."""
+        (self.kept / "journal.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
 
     # The command line
 
@@ -164,7 +165,18 @@ class World:
     def task_args(self, *args: str) -> list[str]:
         """--task with the scripted agent behind it."""
         args = (*args, "--adopt") if self.adopts else args
-        return ["--task", "task", "--agent", "command", *args, "--", sys.executable, "-IS", str(AGENT), str(self.agent)]
+        return [
+            "--task",
+            self.task.name,
+            "--agent",
+            "command",
+            *args,
+            "--",
+            sys.executable,
+            "-IS",
+            str(AGENT),
+            str(self.agent),
+        ]
 
     def code(self) -> str:
         """The code of the gate that is open, as a human reads it at the gate."""

@@ -10,12 +10,13 @@ from pathlib import Path
 import click
 
 from marathon.cli.arguments import TASK
-from marathon.cli.find import enter, enter_omitted, is_task
+from marathon.cli.find import enter, enter_omitted
 from marathon.cli.running import enter_running, running
 from marathon.errors import WrongUsage
 from marathon.process.terminal import interactive, on_terminal
 from marathon.show.screen import LEAVE, UNFOLD, WATCHED, Screen
 from marathon.store.events import TaskLogs
+from marathon.store.home import home_of, is_task
 from marathon.store.lock import holder_of
 
 _RECENT = 64 * 1024  # bytes of the log that attach shows at first
@@ -35,7 +36,7 @@ def attach(ctx: click.Context, typed: Path | None) -> None:
     if not interactive():
         raise WrongUsage("attach needs a terminal. For a pipe: pi-marathon logs -f")
     screen = Screen(sys.stdout, live=on_terminal(), notify=True, hints=(*WATCHED, LEAVE, UNFOLD))
-    logs = TaskLogs(found.shown / ".marathon" / "runs")
+    logs = TaskLogs(home_of(found.shown) / "runs")
     shown = [*logs.from_recent(_RECENT, _LITTLE), *logs.new()]
     for event in shown:
         screen(event)
@@ -67,10 +68,10 @@ def logs(typed: Path | None, follows: bool) -> None:
         shown = enter_running(typed).shown
     out = StringIO()
     screen = Screen(out, live=False, notify=False)
-    found = TaskLogs(shown / ".marathon" / "runs")
+    found = TaskLogs(home_of(shown) / "runs")
     found.from_start()
     while True:
-        runs = holder_of(shown / ".marathon" / "lock") is not None
+        runs = holder_of(home_of(shown) / "lock") is not None
         while events := found.new():
             for event in events:
                 screen(event)

@@ -217,7 +217,6 @@ def steer(said: tuple[Path, str], later: bool) -> None:
     task = Task.look(said[0])
     refuse_inside_a_session(task, "steer")
     text = message_text(said[1])
-    task.prepare()
     task.inbox.put("steer", text=text, later=later)
     if holder_of(task.lock_path) and not later:
         click.echo("Sent: a streamed session takes it at once, any other with the next one.")

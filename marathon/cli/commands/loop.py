@@ -474,7 +474,8 @@ def _one(target: str, runs: Sequence[names.Run], verb: str) -> names.Run:
 
 def _end(target: str, verb: str, status: str, as_json: bool) -> None:
     """Pause, stop or archive one loop, or without a name those that the verb is about then."""
-    from marathon.cli.loop_run import ask_to_stop, clear_away, runner_of
+    from marathon.cli.loop_run import TASK, ask_to_stop, clear_away, runner_of
+    from marathon.store.home import Home
 
     lanes, now = Lanes(find_project(Path.cwd())), _now()
     _some(target, lanes.runs(), verb)
@@ -486,7 +487,8 @@ def _end(target: str, verb: str, status: str, as_json: bool) -> None:
             holder = runner_of(lanes, run)
             if status == "archived":
                 clear_away(lanes, run, holder)
-                lanes.archive(state, now)
+                home = Home(lanes.folder(run) / TASK)
+                home.move_to(lanes.archive(state, now) / TASK)
             else:
                 lanes.save(lane, state, None, now)
                 ask_to_stop(lanes, run, holder)

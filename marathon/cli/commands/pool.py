@@ -37,12 +37,11 @@ from marathon.runner.verify import found_criteria, remember
 from marathon.show.listing import Row, aligned, money
 from marathon.show.program import program
 from marathon.show.status import Status
-from marathon.store.anchor import Anchor
-from marathon.store.file_store import recorded_here
-from marathon.store.files import PRIVATE_FILE, opened
+from marathon.store.files import PRIVATE_FILE, make_private_directory, opened
 from marathon.store.gate_code import GateCodes
+from marathon.store.journal import read_journal
 from marathon.store.lock import holder_of
-from marathon.store.places import anchors_folder, codes_folder, trusted_folder
+from marathon.store.places import codes_folder, trusted_folder
 from marathon.store.task import Task
 from marathon.store.trusted import Trusted
 
@@ -74,7 +73,7 @@ class Entry:
     @property
     def log(self) -> Path:
         """Outside of the project, because the gates in it are printed with their codes."""
-        return Anchor(anchors_folder(), self.task.folder).folder / "output.log"
+        return self.task.own / "output.log"
 
     def row(self) -> Row:
         return Row(self.task.folder, self.project, status_at(self.task.folder, self.project), 0)
@@ -213,7 +212,7 @@ class Pool:
                 entry.runner.terminate()
 
     def _start(self, entry: Entry) -> None:
-        Anchor(anchors_folder(), entry.task.folder).prepare()
+        make_private_directory(entry.task.own)
         ours = sys.orig_argv[: len(sys.orig_argv) - len(sys.argv) + 1]  # python with its options, up to the program
         with opened(entry.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, PRIVATE_FILE) as log:
             entry.runner = subprocess.Popen(
@@ -256,7 +255,7 @@ class Pool:
 def _agreed(task: Task, agreement: str, since: str) -> bool:
     """Whether a human said yes to this at a gate of this task, as its runner recorded it."""
     gate: Gate | None = None
-    for record in recorded_here(task):
+    for record in read_journal(task.journal_path):
         gate = record if isinstance(record, Gate) else gate
         yes = isinstance(record, Answer) and record.choice == "continue" and record.by != "auto" and record.at >= since
         if yes and gate and gate.agreement == agreement:

@@ -22,12 +22,12 @@ from marathon.core.text import clean as cleaned
 from marathon.core.text import counted, one_line, size
 from marathon.errors import MarathonError, TaskBusy, WrongUsage
 from marathon.git.worktree import GitFailed, branch_of, git, remove_worktree, uncommitted
-from marathon.store.anchor import Anchor
 from marathon.store.files import disk_errors, refuse_link, sync_directory, unused_name
 from marathon.store.gate_code import GateCodes
+from marathon.store.home import Home, bytes_below
 from marathon.store.journal import read_journal
 from marathon.store.lock import holder_of
-from marathon.store.places import anchors_folder, codes_folder, index_folder
+from marathon.store.places import codes_folder, index_folder
 from marathon.store.task import Task
 from marathon.store.task_index import forget_task, known_tasks
 
@@ -44,7 +44,7 @@ DISCARD = click.option("--discard", is_flag=True, help="Also remove what is not 
 @YES
 @DISCARD
 def clean(everywhere: bool, only_list: bool, yes: bool, discard: bool) -> None:
-    """Remove the runner's data (.marathon) and the worktrees of finished tasks. Their documents stay."""
+    """Remove what the runner kept and the worktrees of finished tasks. Their documents stay."""
     here = project_root(Path.cwd())
     projects = dict.fromkeys([here, *(each.project for each in known_tasks(index_folder()) if everywhere)])
     leaving = []
@@ -54,7 +54,6 @@ def clean(everywhere: bool, only_list: bool, yes: bool, discard: bool) -> None:
             if real and status_at(folder, project).condition in FINISHED:
                 parts = _Leaving(Task(folder), project, discard)
                 _refuse_running(parts.task, "clean")
-                parts.add("what the runner kept", parts.task.own)
                 try:
                     parts.add_outside()
                 except WrongUsage as error:  # its worktree holds work
@@ -95,7 +94,7 @@ def archive(typed: Path, yes: bool, discard: bool) -> None:
             place.mkdir(parents=True, exist_ok=True)
             os.rename(parts.task.folder, target)
             sync_directory(place)
-        Anchor(anchors_folder(), parts.task.folder).move_to(target)
+        parts.task.home.move_to(target)
         forget_task(index_folder(), parts.task.folder)
         click.echo(f"Moved to {target.relative_to(parts.project)}.")
 
@@ -105,7 +104,9 @@ def archive(typed: Path, yes: bool, discard: bool) -> None:
 @YES
 @DISCARD
 def rm(typed: Path, yes: bool, discard: bool) -> None:
-    """Remove TASK with all its files, the copy of its journal, and its worktree."""
+    """Remove TASK with all its files, its record, and its worktree. Of a folder that is gone, the record."""
+    if not os.path.lexists(typed) and (home := Home(Path.cwd() / typed)).exists():
+        return _rm_record(home, yes)
     shown, task = _real(typed, "rm")
     parts = _Leaving(task, Path.cwd(), discard)
     parts.add("the task with all its files", parts.task.folder)
@@ -114,6 +115,18 @@ def rm(typed: Path, yes: bool, discard: bool) -> None:
         parts.remove()
         forget_task(index_folder(), parts.task.folder)
         click.echo(f"Removed {shown}.")
+
+
+def _rm_record(home: Home, yes: bool) -> None:
+    """What is left of a task whose folder is gone."""
+    refuse_inside_a_session(Task(home.task), "rm")
+    if holder := holder_of(home.lock):
+        raise TaskBusy(f"{home.task.name} is running ({holder}); nothing was changed.")
+    click.echo(f"This goes:\n  {home.folder}  (the record of {cleaned(str(home.task))}, {size(home.bytes())})")
+    if yes or confirmed("Remove it for good?", f"pi-marathon rm {shlex.quote(str(home.task))} --yes"):
+        home.forget()
+        forget_task(index_folder(), home.task)
+        click.echo("Removed.")
 
 
 def _real(typed: Path, command: str) -> tuple[Path, Task]:
@@ -150,13 +163,13 @@ class _Leaving:
     def add(self, what: str, path: Path) -> None:
         if os.path.lexists(path):
             self.paths.append(path)
-            self.goes.append(f"  {path}  ({what}, {size(_size(path))})")
+            self.goes.append(f"  {path}  ({what}, {size(bytes_below(path))})")
 
     def add_outside(self) -> None:
         """What is kept outside of the project for a task whose journal goes, and what may be a human's work."""
         undone = sorted(self.task.own.glob("runs/*/writes/*.patch*"))
         self.goes += [f"  {patch}  (the only copy of changes that were undone)" for patch in undone]
-        self.add("the copy of its journal", Anchor(anchors_folder(), self.task.folder).folder)
+        self.add("what the runner kept", self.task.own)
         with contextlib.suppress(MarathonError):  # a damaged journal is no reason to keep a task
             gates = [record for record in read_journal(self.task.journal_path) if isinstance(record, Gate)]
             self.tokens = [gate.token for gate in gates if gate.token]
@@ -194,6 +207,8 @@ class _Leaving:
                     away = unused_name(path.with_name(f".removed-{path.name}"))
                     os.rename(path, away)  # so that a crash leaves a whole task or none
                     away.unlink() if away.is_symlink() else shutil.rmtree(away)
+        if self.task.own in self.paths:
+            self.task.home.hide()
         for token in self.tokens:
             GateCodes(codes_folder()).forget(token)
 
@@ -212,9 +227,3 @@ def _agreed(command: str, leaving: Sequence[_Leaving], question: str, with_yes: 
 def _list(leaving: Sequence[_Leaving]) -> str:
     goes = [line for parts in leaving for line in parts.goes]
     return "\n".join(map(cleaned, ["This goes:", *goes, *(line for parts in leaving for line in parts.stays)]))
-
-
-def _size(path: Path) -> int:
-    """Without what links lead to."""
-    found = (os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
-    return sum(os.lstat(each).st_size for each in found)

@@ -18,8 +18,9 @@ from marathon.errors import WrongUsage
 from marathon.show.program import program
 from marathon.store.definitions import BUILT_IN
 from marathon.store.files import read_regular
+from marathon.store.home import INSTRUCTIONS, STATE
 from marathon.store.places import index_folder
-from marathon.store.task import INSTRUCTIONS, STATE, create_task
+from marathon.store.task import create_task
 from marathon.store.task_index import remember_task
 
 LOOP = "loop"

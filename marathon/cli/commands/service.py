@@ -12,6 +12,7 @@ import click
 import platformdirs
 
 from marathon.errors import WrongUsage
+from marathon.store.home import home_of
 from marathon.store.lock import holder_of, last_holder
 from marathon.store.places import background_folder
 from marathon.store.task_index import known_tasks
@@ -69,7 +70,7 @@ def run() -> None:
     """Start every marathon again that ran in the background when this machine went down."""
     failed = 0
     for known in known_tasks(background_folder()):
-        lock = known.task / ".marathon" / "lock"
+        lock = home_of(known.task) / "lock"
         before = last_holder(lock)
         if holder_of(lock) is not None or before is None or not os.path.isdir(before.cwd):
             continue

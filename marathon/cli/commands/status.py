@@ -12,9 +12,11 @@ import click
 from marathon.cli.arguments import optional_task
 from marathon.cli.find import TASKS, project_root, tasks_below, tasks_of
 from marathon.cli.overview import at_rest, everywhere, overview, with_reboot
+from marathon.core.text import clean, size
 from marathon.errors import WrongUsage
 from marathon.show.listing import after_reboot, in_background, in_order, table, window
 from marathon.show.status import Status, status_lines
+from marathon.store.home import Home, home_of, homes
 from marathon.store.lock import last_holder
 from marathon.store.places import config_folder
 
@@ -29,10 +31,14 @@ def status(shown: Path, as_json: bool, sessions: int) -> None:
     """Where TASK (the latest one) stands, what it waits for, and the command that continues it."""
     found = _status(shown, Path.cwd())
     found = replace(found, sessions=found.sessions[-sessions:] if sessions else ())
+    home = Home(shown)
     if as_json:
-        click.echo(json.dumps({**found.as_json(), "project": str(Path.cwd())}, indent=2))
+        record = {"folder": str(home.folder), "bytes": home.bytes()}
+        click.echo(json.dumps({**found.as_json(), "project": str(Path.cwd()), "record": record}, indent=2))
         return
     lines = status_lines(found, window())
+    if home.exists():
+        lines.append(f"{'Record:':11}{home.folder} ({size(home.bytes())})")
     if found.gate and found.answer_with and os.isatty(1) and not os.environ.get("MARATHON_RUNNER_ID"):
         from marathon.store.gate_code import GateCodes
         from marathon.store.places import codes_folder
@@ -66,11 +72,14 @@ def list_(folder: str | None, all_projects: bool, as_json: bool) -> None:
         )
     else:
         click.echo(f"No tasks in {where}. Make one with: pi-marathon new")
+    if all_projects and not as_json and (gone := [home for home in homes() if not os.path.lexists(home.task)]):
+        click.echo("Records of folders that are gone. If one was moved, start it there; else: pi-marathon rm DIR")
+        click.echo("\n".join(f"  {clean(str(home.task))} ({size(home.bytes())})" for home in gone))
 
 
 def _status(shown: Path, project: Path) -> Status:
     known = at_rest(shown)
-    before = last_holder(shown / ".marathon" / "lock") if known else None
+    before = last_holder(home_of(shown) / "lock") if known else None
     # The commands in a summary are for the folder and the path that the runner was given.
     if known and before and (known.task, before.cwd) == (str(shown), str(project)) and not _changed(shown, project):
         return known
@@ -81,7 +90,7 @@ def _status(shown: Path, project: Path) -> Status:
 
 def _changed(shown: Path, project: Path) -> bool:
     """Whether a workflow was added, edited or removed since the summary was written."""
-    written = (shown / ".marathon" / "summary.json").stat().st_mtime
+    written = (home_of(shown) / "summary.json").stat().st_mtime
     places = [place for place in (project / ".marathon", config_folder()) if place.is_dir()]
     paths = [path for place in places for path in (place, *place.glob("workflows/**/*"))]
     return any(path.lstat().st_mtime > written for path in paths)

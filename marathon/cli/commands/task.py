@@ -34,8 +34,9 @@ from marathon.show.listing import window
 from marathon.show.program import program
 from marathon.store.definitions import load_workflows
 from marathon.store.files import read_regular
+from marathon.store.home import INSTRUCTIONS, STATE
 from marathon.store.places import index_folder
-from marathon.store.task import INSTRUCTIONS, STATE, Task, create_task, template_files
+from marathon.store.task import Task, create_task, template_files
 from marathon.store.task_index import remember_task
 from marathon.surfaces.text_prompt import ask_text
 

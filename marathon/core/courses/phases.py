@@ -214,6 +214,12 @@ class Phases(Course):
             raise WorkflowInvalid(f"there is no phase '{phase}' in this workflow")
         return _move(Position(target, place.position.steps + 1), phase)
 
+    def judged_again(self, life: Life, phase: str, claimed: list[str]) -> Moved:
+        """Back to this phase. Those claimed, from it on, are judged as their documents are now."""
+        place = _place(life)
+        target = next(path for path, each in places(self.definitions, place.workflow) if each.id == phase)
+        return replace(_moved(Position(target, place.position.steps + 1), phase), claimed=claimed)
+
     def _accepted(self, life: Life, phase: Phase, gate: Gate, answer: Answer) -> Step:
         """A human takes the work as it is. That counts for exactly the criteria that the gate showed."""
         if answer.by == "auto" or not (gate.digest and gate.about):
@@ -333,8 +339,12 @@ def _path(raw: list[tuple[str, int]]) -> Path:
 
 
 def _move(position: Position, phase: str, looped: str = "") -> Note:
+    return Note(_moved(position, phase, looped))
+
+
+def _moved(position: Position, phase: str, looped: str = "") -> Moved:
     path = [(segment.workflow, segment.place) for segment in position.path]
-    return Note(Moved(path=path, steps=position.steps, phase=phase, looped=looped))
+    return Moved(path=path, steps=position.steps, phase=phase, looped=looped)
 
 
 def _all_ticked(phase: Phase, ended: SessionEnded) -> bool:

@@ -36,7 +36,7 @@ const WHILE_STARTING = 3000; // milliseconds; a gate before the first session is
 // The options of `pi-marathon repeat` that take the next word. A value of --worktree and --sandbox stands after a "=".
 const TAKES_VALUE = new RegExp(
   "^--(agent|mode|set|oversight|shape|max-iterations|max-time|max-cost|max-tokens|reflect-every|breaker" +
-    "|session-timeout|retries|retry-wait|outage|keep-events|success)$",
+    "|session-timeout|retries|retry-wait|outage|keep-events|summary|success)$",
 );
 const MOST_ANNOUNCED = 3;
 const USUAL_COST = 10; // dollars

@@ -5,7 +5,7 @@
  * extension writes it. Only types are imported from pi, so the extension loads in every pi since 0.74. inside.ts starts
  * and shows a marathon in a pi of the human.
  */
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import * as fs from "node:fs";
 import { homedir } from "node:os";
 import * as path from "node:path";
@@ -107,7 +107,19 @@ function putInInbox(taskDir: string, message: Fields): void {
   writeWhole(path.join(inboxOf(taskDir), name), JSON.stringify(body));
 }
 
-const inboxOf = (taskDir: string) => path.join(taskDir, ".marathon", "inbox");
+const inboxOf = (taskDir: string) => path.join(homeOf(taskDir), "inbox");
+
+/** Where we keep what belongs to no project. */
+export function stateFolder(): string {
+  const usual = process.platform === "darwin" ? "Library/Application Support" : ".local/state";
+  return path.join(process.env.XDG_STATE_HOME || path.join(homedir(), usual), "pi-marathon");
+}
+
+/** Where the runner keeps what it knows of a task. */
+export function homeOf(taskDir: string): string {
+  const key = createHash("sha256").update(fs.realpathSync(taskDir)).digest("hex").slice(0, 32);
+  return path.join(stateFolder(), "tasks", key);
+}
 
 /** The entries of a folder that are not hidden. Empty if the folder cannot be read. */
 export function entriesOf(folder: string): fs.Dirent[] {

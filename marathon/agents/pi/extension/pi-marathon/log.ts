@@ -1,7 +1,7 @@
 /** Reads the event log of a task while the runner writes it. */
 import * as fs from "node:fs";
 import * as path from "node:path";
-import { CONTROL, entriesOf } from "../marathon-loop.ts";
+import { CONTROL, entriesOf, homeOf } from "../marathon-loop.ts";
 import type { Fields } from "../marathon-loop.ts";
 
 export type Position = { at: { number: number; file: string }; offset: number };
@@ -57,7 +57,7 @@ export class Log {
 
   /** The logs of later sessions, the next one first. */
   private later(): { number: number; file: string }[] {
-    const runs = path.join(this.task, ".marathon", "runs");
+    const runs = path.join(homeOf(this.task), "runs");
     const found = entriesOf(runs).flatMap((run) =>
       entriesOf(path.join(runs, run.name, "events")).map(({ name }) => {
         const number = parseInt(run.name) * 1e6 + parseInt(name);

@@ -2,9 +2,9 @@
 import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
 import * as fs from "node:fs";
-import { homedir, tmpdir } from "node:os";
+import { tmpdir } from "node:os";
 import * as path from "node:path";
-import { CONTROL, because } from "../marathon-loop.ts";
+import { CONTROL, because, homeOf, stateFolder } from "../marathon-loop.ts";
 
 export const PROGRAM = "pi-marathon";
 const AT_ONCE = 4 * 1024 * 1024;
@@ -39,8 +39,7 @@ export function startInBackground(words: string[], cwd: string): { child: ChildP
 
 /** The code of an open gate. Only this process reads it, and only after the human chose an answer. */
 export function codeOf(token: string): string {
-  const mac = process.platform === "darwin" ? "Library/Application Support" : ".local/state";
-  const folder = path.join(process.env.XDG_STATE_HOME || path.join(homedir(), mac), "pi-marathon", "codes");
+  const folder = path.join(stateFolder(), "codes");
   const name = createHash("sha256").update(token).digest("hex").slice(0, 32);
   return fs.readFileSync(path.join(folder, name), "ascii").trim();
 }
@@ -48,7 +47,7 @@ export function codeOf(token: string): string {
 /** The process that holds the task, or held it last. Its number may be another's by now. */
 export function holderOf(task: string): unknown {
   try {
-    return JSON.parse(fs.readFileSync(path.join(task, ".marathon", "lock"), "utf8")).pid;
+    return JSON.parse(fs.readFileSync(path.join(homeOf(task), "lock"), "utf8")).pid;
   } catch {
     return undefined;
   }
