@@ -9,16 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from marathon.git.run import GitTookTooLong, run
 from marathon.store.files import read_regular
 
-# Our own git writes nothing, asks no one and never fetches: a partial clone may name a program that sends objects.
-QUIET_GIT = {
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_ALLOW_PROTOCOL": "none",
-}
 _PATIENCE = 5.0  # seconds; a .gitignore may be a pipe that no one writes
+_NO_ANSWER = (OSError, ValueError, subprocess.CalledProcessError, GitTookTooLong)
 _CLOCK_GRAIN = 0.02  # file times come from a coarser clock than ours
 _MOST_LOOKED_AT = 20_000
 _MOST_FILES = 200
@@ -55,7 +50,7 @@ def git_folders(project: Path) -> list[Path]:
     """Where git keeps this project's index, and its objects if they lie elsewhere. Nothing if it is no repository."""
     try:
         said = _git(project, "rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir")
-    except (OSError, subprocess.SubprocessError):
+    except _NO_ANSWER:
         return []
     return list(dict.fromkeys(map(Path, os.fsdecode(said).splitlines())))
 
@@ -63,14 +58,14 @@ def git_folders(project: Path) -> list[Path]:
 def _in_repository(project: Path, since: float, task: Path) -> tuple[bool, list[str]] | None:
     """Whether there was a commit, and the newer files. None if this is not a repository.
 
-    Git only lists names here: `status` or `log` would start the programs that the repository's configuration names.
+    Git only lists names here, so no file is read.
     """
     try:
         said = _git(project, "rev-parse", "--absolute-git-dir", "--show-toplevel")
         git_dir, top = os.fsdecode(said).splitlines()
         listing = ("ls-files", "-z", "-c", "-o", "--exclude-standard", "--full-name", ":/")
-        names = _git(project, "-c", "core.fsmonitor=false", *listing)
-    except (OSError, subprocess.SubprocessError, ValueError):
+        names = _git(project, *listing)
+    except _NO_ANSWER:
         return None
     heads = [f"{git_dir}/{name}" for name in ("HEAD", "logs/HEAD")]
     committed = any(os.path.exists(head) and _mtime(head) >= since for head in heads)
@@ -80,14 +75,8 @@ def _in_repository(project: Path, since: float, task: Path) -> tuple[bool, list[
 
 
 def _git(folder: Path, *args: str) -> bytes:
-    done = subprocess.run(
-        ["git", "-C", folder, *args],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=_PATIENCE,
-        check=True,
-        env={**os.environ, **QUIET_GIT},
-    )
+    done = run(folder, *args, seconds=_PATIENCE)
+    done.check_returncode()
     return done.stdout
 
 

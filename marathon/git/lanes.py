@@ -15,10 +15,10 @@ from pathlib import Path
 
 from marathon.core.text import one_line
 from marathon.errors import MarathonError, WrongUsage
-from marathon.git.worktree import GitFailed, add_worktree, git, remove_worktree, top_of
+from marathon.git.worktree import GitFailed, add_worktree, git, remove_worktree, repositories_in, top_of, uncommitted
 
 _FILES = ("index", "index.lock", "HEAD", "HEAD.lock", "rebase-merge", "rebase-apply")
-_IN_FULL = ("--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--ignore-submodules=none", "--no-renames")
+_IN_FULL = ("--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--ignore-submodules=dirty", "--no-renames")
 _NAME, _EMAIL = "pi-marathon", "pi-marathon@localhost"
 
 
@@ -47,7 +47,7 @@ class LaneTree:
         with _index() as index:
             with contextlib.suppress(GitFailed):  # HEAD says what is tracked; without one, nothing is
                 self._git("read-tree", "HEAD", env=index)
-            self._git("add", "-A", "--", ":/", env=index)
+            self._add_all(index)
             return self._git("write-tree", env=index)
 
     def commit(self, before: Snapshot, tree: str, message: str) -> Snapshot:
@@ -74,13 +74,15 @@ class LaneTree:
         with _index() as index:
             self._git("read-tree", snapshot.tree, env=index)
             lines = self._git("status", *_IN_FULL, env=index).split("\0")
+            nested = repositories_in(self.folder, index)
+        lines += [f"{name}/{line[3:]}" for name in nested for line in uncommitted(self.folder / name)]
         found = [one_line(line, 100) for line in lines if line and not line.startswith("# ")]
         return ", ".join(found[:5]) if f"# branch.oid {snapshot.commit}" in lines else "HEAD is elsewhere"
 
     def put(self, tree: str) -> None:
         """Lay a tree out to be measured, while the branch stays. What a measurement left behind goes."""
         self._unlock()
-        self._git("add", "-A", "--", ":/")  # so that git knows every file that the next line has to take away
+        self._add_all()  # so that git knows every file that the next line has to take away
         self._git("read-tree", "--reset", "-u", tree)
 
     def at(self, commit: str) -> Snapshot:
@@ -101,6 +103,14 @@ class LaneTree:
     def remove(self) -> None:
         """Take the worktree away. Its branch with the kept commits stays."""
         remove_worktree(self.folder)
+
+    def _add_all(self, env: dict[str, str] | None = None) -> None:
+        """Stage every file. Of a repository inside of this one git has to know only the commit, and not look in."""
+        nested = repositories_in(self.folder, env)
+        specs = [":/", *(f":(exclude,literal){name}" for name in nested)]
+        self._git("add", "-A", "--", *specs, env=env)
+        if nested:
+            self._git("update-index", "-z", "--stdin", env=env, stdin="".join(f"{name}\0" for name in nested))
 
     def _point_at(self, commit: str) -> None:
         """The lane's branch, checked out, at this commit, whatever an agent left: another branch, a merge, a lock."""
@@ -148,8 +158,7 @@ def _index() -> Iterator[dict[str, str]]:
 @lru_cache(maxsize=1)  # trees never change
 def _compared(folder: Path, before: str, after: str) -> list[str]:
     """How two trees differ: modes and a name for each file, and the summary at the end."""
-    shown = ("--raw", "-z", "--shortstat", "--no-ext-diff", "--no-textconv")
-    return git(folder, "diff", *shown, before, after).split("\0")
+    return git(folder, "diff", "--raw", "-z", "--shortstat", before, after).split("\0")
 
 
 def lane_tree(project: Path, folder: Path, branch: str) -> LaneTree:
@@ -180,6 +189,6 @@ def in_place(project: Path, since: str | None = "HEAD", left: Collection[str] = 
 def diff_of(project: Path, commit: str) -> str:
     """What a commit changed, or one line that says why git cannot tell."""
     try:
-        return git(project, "show", "--format=", "--no-ext-diff", "--no-textconv", "--no-color", commit, "--")
+        return git(project, "show", "--format=", commit, "--")
     except GitFailed as error:
         return str(error)

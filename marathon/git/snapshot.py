@@ -12,7 +12,6 @@ import fcntl
 import os
 import re
 import shutil
-import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 
 from marathon.core.text import counted
 from marathon.errors import DiskFailed
+from marathon.git.run import GitTookTooLong, nested_in, run, users_own
 from marathon.store.files import make_private_directory, opened, read_regular, write_atomic
 from marathon.store.home import LINK, STATE
 
@@ -27,14 +27,6 @@ _DEADLINE = 10.0  # seconds for all git commands of one snapshot or one diff
 _LARGEST_FILE = 8 * 1024 * 1024  # a larger file that git does not know yet is left out
 NO_REPOSITORY = "This project is not a git repository."
 LONGEST_DIFF = 4 * 1024 * 1024
-_ALONE = {  # only our own git directory says how these run
-    "GIT_CONFIG_GLOBAL": os.devnull,
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_ATTR_NOSYSTEM": "1",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_TERMINAL_PROMPT": "0",
-    "LC_ALL": "C",
-}
 
 
 class NoSnapshot(Exception):
@@ -78,8 +70,8 @@ class Snapshots:
             before = (read_regular(self._last) or b"").decode("ascii", "replace")
             if not before:
                 raise NoSnapshot("There is no copy of it from the last gate.")
-            plainly = ("--no-ext-diff", "--no-textconv", "--no-color", "--find-renames")
-            found = self._git("diff", f"--stat={columns}", "--patch", *plainly, before, now, "--", *self._code())
+            how = (f"--stat={columns}", "--patch", "--find-renames")
+            found = self._git("diff", *how, before, now, "--", *self._code())
         except NoSnapshot as missing:
             return f"What changed in the code is not known. {missing}"
         cut = "\n(cut here: the diff is very long)" if len(found) > LONGEST_DIFF else ""
@@ -125,15 +117,19 @@ class Snapshots:
         self._large = tuple(each for each in sizes if each[1] > _LARGEST_FILE)
         large = [name for name, *_ in self._large]
         ours = [os.path.relpath(path, top) for path in self._not_code if path.is_relative_to(top)]
-        left_out = [f":(exclude,top,literal){name}" for name in (*ours, *large)]
+        nested = nested_in(self._git("ls-files", "-s", "-z", top=top))
+        left_out = [f":(exclude,top,literal){name}" for name in (*ours, *large, *map(os.fsdecode, nested))]
         # One file that cannot be read does not spoil the rest, so its error does not count.
         self._git("add", "--all", "--ignore-errors", "--", ".", *left_out, top=top, check=False)
+        if nested:  # of these only the commit counts
+            paths = b"".join(name + b"\0" for name in nested)
+            self._git("update-index", "--remove", "-z", "--stdin", top=top, stdin=paths, check=False)
         return self._git("write-tree", "--missing-ok", top=top).decode().strip()
 
     def _prepare(self) -> Path:
         """Make our git directory ready, and return the top folder of the project's repository."""
         asked = ("--path-format=absolute", "--show-toplevel", "--git-dir", "--git-path", "objects")
-        said = self._run(("-C", str(self._project), "rev-parse", *asked), {**os.environ, "LC_ALL": "C"})
+        said = self._run(self._project, ("rev-parse", *asked))
         if len(lines := os.fsdecode(said).splitlines()) != 3:
             raise NoSnapshot("The name of the repository's folder has a line break.")
         top, theirs, objects = map(Path, lines)
@@ -153,54 +149,39 @@ class Snapshots:
     def _create(self, theirs: Path) -> None:
         new = self._git_dir.with_name("code.git.new")
         shutil.rmtree(new, ignore_errors=True)
-        self._run(("init", "--quiet", "--bare", "--template=", str(new)), _alone())
-        mine = ("config", "--global", "--type=path", "core.excludesFile")  # the user's, not the repository's
-        if ignored := os.fsdecode(self._run(mine, dict(os.environ), check=False)).strip():
-            self._run(("config", "--file", str(new / "config"), "core.excludesFile", ignored), _alone())
+        own = {"GIT_DIR": str(new)}
+        self._run(None, ("init", "--quiet", "--bare", "--template=", str(new)), own)
+        for ignored in users_own(self._project, "core.excludesfile", max(0.1, self._until - time.monotonic())):
+            self._run(None, ("config", "--file", str(new / "config"), "core.excludesFile", ignored), own)
         with contextlib.suppress(OSError):  # the times in their index spare us from reading every file
             shutil.copy2(theirs / "index", new / "index", follow_symlinks=False)
         os.rename(new, self._git_dir)
 
     def _git(self, *args: str, top: Path | None = None, env: Mapping[str, str] | None = None, **how: Any) -> bytes:
-        env = {**_alone(), "GIT_DIR": str(self._git_dir), **(env or {})}
-        if top is not None:
-            args, env = ("-C", str(top), *args), {**env, "GIT_WORK_TREE": str(top)}
-        return self._run(args, env, **how)
+        env = {"GIT_DIR": str(self._git_dir), **({"GIT_WORK_TREE": str(top)} if top else {}), **(env or {})}
+        return self._run(top, args, env, **how)
 
     def _run(
         self,
+        folder: Path | None,
         args: tuple[str, ...],
-        env: Mapping[str, str],
+        env: Mapping[str, str] | None = None,
         check: bool = True,
         stdin: bytes = b"",
         private: bool = True,
     ) -> bytes:
         """`private` is for files that only we may read, otherwise the user's own umask counts."""
+        left = max(0.1, self._until - time.monotonic())
         try:
-            done = subprocess.run(
-                ["git", *args],
-                input=stdin,
-                capture_output=True,
-                timeout=max(0.1, self._until - time.monotonic()),
-                env=env,
-                check=check,
-                process_group=0,  # Ctrl+C is for the runner; it must not end git between two steps
-                umask=0o077 if private else -1,
-            )
-        except subprocess.TimeoutExpired as late:
-            raise NoSnapshot(f"git took longer than {_DEADLINE:.0f} seconds.") from late
+            done = run(folder, *args, seconds=left, env=env, stdin=stdin, private=private)
+        except GitTookTooLong as late:
+            raise NoSnapshot(str(late)) from late
         except OSError as error:
             raise NoSnapshot(f"git cannot be started: {error.strerror}.") from error
-        except subprocess.CalledProcessError as failed:
-            said = failed.stderr.decode("utf-8", "replace")
-            if "not a git repository" in said:
-                raise NoSnapshot(NO_REPOSITORY) from failed
-            raise NoSnapshot(f"git says: {said.strip()}") from failed
+        if check and done.returncode:
+            said = done.stderr.decode("utf-8", "replace")
+            raise NoSnapshot(NO_REPOSITORY if "not a git repository" in said else f"git says: {said.strip()}")
         return done.stdout
-
-
-def _alone() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | _ALONE
 
 
 def _size(top: Path, name: bytes) -> tuple[int, int]:

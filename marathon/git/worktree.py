@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import fcntl
 import os
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from marathon.core.text import one_line
 from marathon.errors import MarathonError, WrongUsage
+from marathon.git.run import GitTookTooLong, nested_in, run
 
 _PATIENCE = 120.0
-# Whatever the repository's configuration says, no hook runs and no watcher is started.
-_QUIET = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0")
 
 
 class GitFailed(MarathonError):
@@ -41,9 +39,10 @@ def add_worktree(project: Path, folder: Path, branch: str) -> Path:
 
 def remove_worktree(folder: Path) -> None:
     """Take a worktree away with all that is in it. Its branch with the commits stays."""
-    top = git(folder, "rev-parse", "--show-toplevel")
+    top, common = git(folder, "rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir").splitlines()
     with _alone(folder):
-        git(main_of(folder), "worktree", "remove", "--force", "--force", top)
+        # By the repository itself: no one can stand in a folder that goes away, and the main one may be bare.
+        git(Path(common), "worktree", "remove", "--force", "--force", top, env={"GIT_DIR": common})
 
 
 @contextmanager
@@ -72,13 +71,23 @@ def branch_of(folder: Path) -> str:
 
 def uncommitted(folder: Path) -> list[str]:
     """Every file that is changed or new and not committed, as `git status --short` names it."""
-    return git(folder, "status", "--porcelain", "--untracked-files=all").splitlines()
+    found = git(folder, "status", "--porcelain", "--untracked-files=all", "--ignore-submodules=dirty").splitlines()
+    inside = ((name, line) for name in repositories_in(folder) for line in uncommitted(Path(folder, name)))
+    return [*found, *(f"{line[:3]}{name}/{line[3:]}" for name, line in inside)]
+
+
+def repositories_in(folder: Path, env: dict[str, str] | None = None) -> list[str]:
+    """The repositories inside of this one that its index holds and that are there, as paths from `folder`.
+
+    Where git itself looks into one, it starts what that one's own configuration names.
+    """
+    listed = os.fsencode(git(folder, "ls-files", "-s", "-z", "--", ":/", env=env))
+    return [name for name in map(os.fsdecode, nested_in(listed)) if os.path.lexists(Path(folder, name, ".git"))]
 
 
 def diffstat(project: Path, branch: str) -> str:
     """What a branch changed since it left the project's own."""
-    plainly = ("--no-ext-diff", "--no-textconv", "--no-color")
-    return git(project, "diff", "--stat=100", *plainly, f"HEAD...refs/heads/{branch}", "--")
+    return git(project, "diff", "--stat=100", f"HEAD...refs/heads/{branch}", "--")
 
 
 def holds_work(project: Path, branch: str) -> bool:
@@ -102,29 +111,14 @@ def top_of(project: Path) -> Path:
         raise WrongUsage(f"{project} is not in a git repository. {advice}") from error
 
 
-def main_of(folder: Path) -> Path:
-    """The main worktree of the repository that a worktree belongs to."""
-    listed = git(folder, "worktree", "list", "--porcelain", "-z").split("\0")
-    return Path(listed[0].removeprefix("worktree "))
-
-
 def git(folder: Path, *args: str, env: dict[str, str] | None = None, stdin: str | None = None) -> str:
-    """What git says, without the last newline. The environment of a hook that started us does not count."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    """What git says, without the last newline."""
     try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *_QUIET, *args],
-            input=os.fsencode(stdin or ""),
-            capture_output=True,
-            timeout=_PATIENCE,
-            check=False,
-            process_group=0,  # Ctrl+C is for the runner; it must not end git between two steps
-            env={**kept, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", **(env or {})},
-        )
+        done = run(folder, *args, seconds=_PATIENCE, env=env, stdin=os.fsencode(stdin or ""))
     except FileNotFoundError as error:
         raise GitFailed("git is not installed, and worktrees and measured loops need it.") from error
-    except subprocess.TimeoutExpired as error:
-        raise GitFailed(f"git {_shown(args)} did not end within {_PATIENCE:.0f} seconds.") from error
+    except GitTookTooLong as error:
+        raise GitFailed(str(error)) from error
     if done.returncode:
         said = one_line(done.stderr.decode("utf-8", "replace"), 300)
         raise GitFailed(f"git {_shown(args)} failed in {folder}: {said}")

@@ -131,7 +131,7 @@ class WriteGuard(Snapshots):
         now = self._tree_now()
         changes, by_agent = self._still_there(found, now), {name for each in found for name in each.by_agent}
         fixed = self._fixed(changes)
-        diff = self._git("diff", "--no-ext-diff", "--no-renames", self._target(changes, now), now)
+        diff = self._git("diff", "--no-renames", self._target(changes, now), now)
         files = [Touched(each.name, each.name in by_agent, fixed.get(each.path, "")) for each in changes]
         known = {each.name for each in changes}
         files += [
@@ -152,7 +152,7 @@ class WriteGuard(Snapshots):
         if changes:
             target = self._target(changes, now)
             make_private_directory(patch.parent)
-            write_atomic(patch, self._git("diff", "--binary", "--no-ext-diff", "--no-renames", target, now))
+            write_atomic(patch, self._git("diff", "--binary", "--no-renames", target, now))
             if problem := self._switch(now, target):
                 patch.unlink()
                 return done, problem
@@ -179,7 +179,7 @@ class WriteGuard(Snapshots):
                 break
             names += [each.name for each in changes if each.name not in names]
             make_private_directory(patch.parent)
-            diff = self._git("diff", "--binary", "--no-ext-diff", "--no-renames", before.tree, after, "--", *specs)
+            diff = self._git("diff", "--binary", "--no-renames", before.tree, after, "--", *specs)
             _append(patch, diff, first=number == 0)
             problem = next(iter(self._fixed(changes).values()), "") or self._undo(changes, after)
             if problem:
