@@ -20,7 +20,7 @@ from marathon.agents import our_tools
 from marathon.agents.acp_reading import ALLOW, Reading, denials, failure_in, request_of
 from marathon.agents.base import Host, Outcome, failed_outcome, interruption, tell_swept
 from marathon.agents.conversation import Conversation
-from marathon.agents.permissions import ALLOWED, Request, allows
+from marathon.agents.permissions import ALLOWED, Request, allows, explained
 from marathon.agents.programs import Program
 from marathon.agents.reading import Failure, Records, table_in, tables_in
 from marathon.core.events import LONGEST_TEXT, Event, Notice, Output
@@ -241,9 +241,11 @@ class _Session(Conversation):
         call = self._reading.call_of(table_in(params.get("toolCall")))
         request = request_of(call, self.host.project)
         roots = [os.path.realpath(each) for each in (self.host.project, self.host.env["MARATHON_TASK_DIR"])]
+        allowed = our_tools.is_ours(request) or allows(request, roots, self._agent.allowed)
+        request = request if allowed else explained(request, roots)
         question = {**params, "shown": request.shown}
         yield from self._reading.ends_part()
-        if our_tools.is_ours(request) or allows(request, roots, self._agent.allowed):
+        if allowed:
             self._decide(id, question, "allow_once")
         elif self.host.attended:
             self._questions.append((id, question))

@@ -107,10 +107,15 @@ def tool_called(call: dict[str, Any]) -> ToolCalled:
     return ToolCalled(call["id"], name, {**shown, **table_in(call.get("rawInput"))})
 
 
+_WHERE = ("workdir", "cwd", "dir_path", "directory")  # as agents name the folder that a command runs in
+
+
 def request_of(call: dict[str, Any], project: Path) -> Request:
     """What a call would do, as the policy judges it."""
-    paths = tuple(os.path.realpath(project / path) for path in _paths(call))
-    title, command = str(call.get("title") or call.get("kind")), table_in(call.get("rawInput")).get("command")
+    given = table_in(call.get("rawInput"))
+    folders = [folder for name in _WHERE if isinstance(folder := given.get(name), str) and folder]
+    paths = tuple(os.path.realpath(project / path.replace("\0", "�")) for path in (*_paths(call), *folders))
+    title, command = str(call.get("title") or call.get("kind")), given.get("command")
     return Request(str(call.get("kind")), paths, command if isinstance(command, str) else title)
 
 
