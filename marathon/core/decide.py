@@ -153,11 +153,11 @@ def _judge(life: Life, ended: SessionEnded, course: Course, limits: Limits) -> S
         return step
     if ended.ending in FAILED:
         return _failed(life, ended, limits)
+    if ended.wait:
+        return Wait("agent", ended.wait.seconds, ended.wait.reason)
     if ended.ending in CUT_SHORT:
         told = tuple(line for line in life.guidance if line != CUT_OFF)
         return course.session(life, (*told, CUT_OFF))
-    if ended.wait:
-        return Wait("agent", ended.wait.seconds, ended.wait.reason)
     if ended.ending == "left":
         message = f"The agent was closed before the {life.phase} phase was over."
         return Gate(reason="left", phase=life.phase, message=message, note=note_of(ended))

@@ -146,6 +146,15 @@ TABLE = {
         *[left("running/implement", output="missing", changed=False, wait={"seconds": 90})] * 5,
         step="wait agent 90",
     ),
+    "a wait, and then the runner was killed": row(
+        "implement",
+        left("running/implement", ending="lost", output="missing", wait={"seconds": 300, "reason": "CI"}),
+        step="wait agent 300",
+        words="CI",
+    ),
+    "a wait, and then a crash": row(
+        "implement", left(None, ending="crashed", output="missing", wait={"seconds": 300}), step="wait retry 2"
+    ),
     "a wait in a phase that is complete": row(
         "research", left("paused/research", wait={"seconds": 300}), step="gate review research, then next"
     ),

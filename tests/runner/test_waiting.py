@@ -147,6 +147,25 @@ def test_a_wait_whose_time_is_over_goes_on_by_itself(
     assert world.records("wait_ended")[0]["early"] is False
 
 
+def test_a_wait_is_waited_for_although_the_runner_died_before_the_session_ended(
+    world: World, in_background: Callable[..., subprocess.Popen[str]]
+) -> None:
+    world.script({**WAITS, "hold": True}, research())
+    runner = in_background()
+    until(lambda: world.holding(1), "the session has asked for its wait")
+    runner.kill()
+    runner.wait()
+    again = in_background()
+    until(lambda: world.records("wait_started"), "the wait begins")
+    assert world.sessions() == 1
+    assert [record["ending"] for record in world.records("session_ended")] == ["lost"]
+    again.kill()
+    again.wait()
+    spent(world, 300)
+    assert world.run().returncode == 3
+    assert "That time is over." in world.prompt(2)
+
+
 def test_a_wait_can_be_stopped_and_is_still_there_afterwards(
     world: World, in_background: Callable[..., subprocess.Popen[str]]
 ) -> None:
