@@ -148,6 +148,7 @@ def _meant(word: str) -> str:
     return f"Did you mean: pi-marathon {close[0]}" if close else "All of them: pi-marathon --help"
 
 
+_CHOSEN = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)  # whatever the files say
 COUNT = click.IntRange(min=0)
 _AGENT = "pi, claude, codex, gemini, opencode, rehearsal; acp or command (a program after --). a,b: b takes over."
 _SET = "For one phase: agent, model, thinking, args or tools, such as plan.model=opus; plan= forgets it."
@@ -233,6 +234,7 @@ def run_line(ctx: click.Context, options: dict[str, Any]) -> None:
     """Run the task that the options name, or without one start pi."""
     from marathon.cli.options import CommandLine
 
+    by_project, ignored = (ctx.obj.by_project, ctx.obj.ignored) if ctx.obj else ((), {})
     source = {name: ctx.get_parameter_source(name) for name in options}
     source |= {"agent_args": ParameterSource.COMMANDLINE} if "agent_args" in ctx.meta else {}
     line = CommandLine(
@@ -242,6 +244,8 @@ def run_line(ctx: click.Context, options: dict[str, Any]) -> None:
         by_environment=frozenset(name for name, where in source.items() if where is ParameterSource.ENVIRONMENT),
         usual={name: usual_value(ctx, name) for name in BUDGETS},
         workflow_by_file=ctx.get_parameter_source("workflow") is ParameterSource.DEFAULT_MAP,
+        by_project=frozenset(name for name in by_project if source[name] is ParameterSource.DEFAULT_MAP),
+        ignored=tuple(said for name, said in ignored.items() if source[name] not in _CHOSEN),
     )
     if line.task is None:
         from marathon.cli.bare_pi import start_pi
@@ -336,10 +340,11 @@ def _let_go_of_output() -> None:
 
 
 def _use_settings(args: Sequence[str]) -> None:
-    """Flag > environment > project file > user file > default: click does the rest with its default map."""
+    """Flag > environment > project file as far as it tightens > user file > default: click does it by its map."""
     from marathon.cli.find import project_root
     from marathon.cli.settings import load_settings
 
     here = Path.cwd()
-    settings = load_settings(str(here if "--here" in args else project_root(here)))
-    cli.context_settings["default_map"] = {**settings, "repeat": settings}
+    found = load_settings(str(here if "--here" in args else project_root(here)))
+    cli.context_settings["default_map"] = {**found.settings, "repeat": found.settings}
+    cli.context_settings["obj"] = found

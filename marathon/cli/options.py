@@ -68,6 +68,8 @@ class CommandLine:
     typed: frozenset[str] = frozenset()  # the names of the options that stand on this command line
     by_environment: frozenset[str] = frozenset()  # the names of those that are set there
     usual: Mapping[str, float] = field(default_factory=dict)  # what a budget would be without the command line
+    by_project: frozenset[str] = frozenset()  # the names of the limits that the project's file has tightened
+    ignored: tuple[str, ...] = ()  # what that file says and may not, for the human
     resume_here: str = ""
     started_with: StartedWith | None = None  # what the task is to remember of it
     goes_on_with_agent: bool = False  # the agent is the one that the task remembers
@@ -148,6 +150,7 @@ def run_options(line: CommandLine, task: Task, shown: Path) -> RunOptions:
         trust=line.trust,
         adopt=line.adopt,
         keep_events=line.keep_events,
+        ignored=line.ignored,
         sandbox=line.sandbox if line.sandbox and line.sandbox != "off" else "",
         resume=line.resume,
         resume_here=line.resume_here,
@@ -228,5 +231,6 @@ def _limits(line: CommandLine) -> Limits:
         outage=line.outage,
         reflect_every=line.reflect_every,
         breakers=breakers,
+        by_project=frozenset(limit for name, limit in BUDGETS.items() if name in line.by_project),
         agents=tuple(name.strip() for name in line.agent.split(",")),
     )

@@ -1,4 +1,4 @@
-"""Reads settings from files. The project's .marathon/config.toml wins over the user's; neither names a program."""
+"""Reads settings from files. The project's .marathon/config.toml may tighten the user's; neither names a program."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from marathon.core.tighten import Tightened, tightened
 from marathon.core.validation import Invalid, read
 from marathon.errors import WrongUsage
 from marathon.runner.notify import Ways
@@ -49,10 +50,9 @@ class UserSettings(ProjectSettings):
     notify_webhook: str = ""
 
 
-def load_settings(project: str) -> dict[str, Any]:
+def load_settings(project: str) -> Tightened:
     """The settings of both files. An unknown or wrong setting is refused by name."""
-    user = _read(config_folder() / "config.toml", UserSettings)
-    return {**user, **project_settings(project)}
+    return tightened(_read(config_folder() / "config.toml", UserSettings), project_settings(project))
 
 
 def notifications() -> Ways:

@@ -91,6 +91,7 @@ class Limits:
     outage: float = 6 * 3600  # that the network or a provider may be away; 0: a failure like any other
     reflect_every: int = 0
     breakers: Breakers = field(default_factory=Breakers)
+    by_project: frozenset[str] = frozenset()  # the budgets that the project's file has lowered
     agents: tuple[str, ...] = ()  # that may take over from each other
 
 
@@ -164,11 +165,12 @@ def with_amount(amounts: Amounts, name: str, value: float | None) -> Amounts:
 
 
 class Reached(NamedTuple):
-    """The sentence for the gate, the option that allows more, and the option that set the limit."""
+    """The sentence for the gate, the option that allows more, the option that set the limit, and its field."""
 
     text: str
     more: str
     flag: str
+    field: str
 
 
 def limit_reached(limits: Limits, used: Used) -> Reached | None:
@@ -178,7 +180,7 @@ def limit_reached(limits: Limits, used: Used) -> Reached | None:
             allowed, spent = budget.says(limit), budget.says(budget.used(used))
             more = "" if spent == allowed else f" ({spent} used)"
             text = f"The limit of {allowed} ({budget.flag}) is reached{more}."
-            return Reached(text, f"{budget.flag} {budget.more}", budget.flag)
+            return Reached(text, f"{budget.flag} {budget.more}", budget.flag, budget.field)
     return None
 
 

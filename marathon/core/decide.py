@@ -34,7 +34,8 @@ CUT_OFF = "The session before this one was cut off. What it wrote is kept. Conti
 
 def next_step(life: Life, course: Course, limits: Limits) -> Step:
     """Reads top to bottom: over, open, answered, waiting, judged, begun."""
-    limits, course = with_amounts(limits, life.limits, life.added), course.pinned(life)
+    held = tuple(life.gate.held.items()) if life.gate else ()  # what the project set, it cannot give back
+    limits, course = with_amounts(limits, held, life.limits, life.added), course.pinned(life)
     if life.finished:
         return Finish(recorded=True)
     if life.cancelled:
@@ -125,7 +126,12 @@ def _to_agree(criteria: CriteriaFound) -> str:
 
 def _used_up(life: Life, limits: Limits) -> Gate | None:
     reached = limit_reached(limits, life.used)
-    return Gate(reason="limit", phase=life.phase, message=reached.text, more=reached.more) if reached else None
+    if reached is None:
+        return None
+    typed = dict((*life.limits, *life.added))
+    by_project = reached.field in limits.by_project and reached.field not in typed
+    held = {reached.field: float(getattr(limits, reached.field))} if by_project else {}
+    return Gate(reason="limit", phase=life.phase, message=reached.text, more=reached.more, held=held)
 
 
 def _is_to_be_looked_at(life: Life) -> bool:

@@ -208,6 +208,7 @@ class Gate(_Record):
     undoable: bool = False  # some of it was kept, and the human may undo it
     unanswered: list[str] = field(default_factory=list)  # ids of the comments it must answer and has not
     limits: dict[str, float] = field(default_factory=dict)  # that hold although no one typed them for this task
+    held: dict[str, float] = field(default_factory=dict)  # the limit reached, if a file of the project set it
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -270,6 +270,8 @@ def _complete_restart(marathon: Marathon, record: RestartBegun) -> None:
 def allow(marathon: Marathon) -> None:
     """Budgets that were typed belong to this task from now on."""
     options, agent = marathon.options, marathon.agent
+    for said in options.ignored:
+        marathon.tell(said, "warning")
     for typed in options.typed:
         life = marathon.life
         limits = with_amounts(options.limits, life.limits, life.added)

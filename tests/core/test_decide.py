@@ -17,6 +17,7 @@ from marathon.core.records import (
     FilesMissing,
     Finished,
     Gate,
+    LimitSet,
     Moved,
     Reason,
     Record,
@@ -715,6 +716,17 @@ def test_a_limit_gate_dissolves_once_more_is_allowed() -> None:
     assert in_words(decide(records, limits=ONE)) == "gate limit implement, then again"
     assert in_words(decide(records, limits=Limits(max_iterations=2))) == "session implement"
     assert in_words(decide(records, limits=Limits(max_iterations=0))) == "session implement"
+
+
+def test_a_limit_of_the_project_is_held_until_a_human_allows_more() -> None:
+    step = decide(after("implement", CHUNK), limits=replace(ONE, by_project=frozenset({"max_iterations"})))
+    assert isinstance(step, Gate)
+    assert step.held == {"max_iterations": 1}
+    records = [*after("implement", CHUNK), step]
+    for project in (replace(ONE, max_iterations=9, by_project=frozenset({"max_iterations"})), Limits(max_iterations=0)):
+        assert in_words(decide(records, limits=project)) == "gate limit implement, then again"
+    typed = [*records, LimitSet(name="max_iterations", value=2)]
+    assert in_words(decide(typed, limits=ONE)) == "session implement"
 
 
 @pytest.mark.parametrize("reason", [reason for reason in get_args(Reason) if reason not in WAITS_FOR_ITS_CAUSE])

@@ -122,7 +122,7 @@ def new(
 
 def _usual_agent(project: Path) -> str:
     """The agent of a new task, if its start does not name one."""
-    chosen = os.environ.get("PI_MARATHON_AGENT") or load_settings(str(project)).get("agent") or DEFAULT
+    chosen = os.environ.get("PI_MARATHON_AGENT") or load_settings(str(project)).settings.get("agent") or DEFAULT
     return str(chosen).split(",")[0].strip()
 
 
