@@ -11,7 +11,6 @@ from math import inf
 import psutil
 
 from marathon.process import tree
-from marathon.process.clock import since_boot
 from marathon.process.guardian import fork_guardian
 from marathon.process.output import Pipes
 from marathon.process.start import Command, Exit, Reason, StartFailed
@@ -49,12 +48,13 @@ class Guarded:
         self.grace = grace
         self.suspended = 0.0  # seconds that are not counted
         self._timeout = timeout
-        self._began = since_boot()
+        self._began = time.monotonic()
         self._reason: Reason = "exited"
         self._give_up_at = inf
 
     def elapsed(self) -> float:
-        return since_boot() - self._began - self.suspended
+        """By the clock that stands still while the machine sleeps: that is neither work nor a reason to time out."""
+        return time.monotonic() - self._began - self.suspended
 
     def hear(self) -> None:
         """What the guardian reports."""
@@ -92,10 +92,10 @@ class Guarded:
             self._reason = reason
         self.wake()
         self.wire.tell("stop", int(signum), grace)
-        self._give_up_at = min(self._give_up_at, since_boot() + grace + _GUARDIAN_LATE)
+        self._give_up_at = min(self._give_up_at, time.monotonic() + grace + _GUARDIAN_LATE)
 
     def look_at_the_clock(self) -> None:
-        if since_boot() >= self._give_up_at:
+        if time.monotonic() >= self._give_up_at:
             self._signal(signal.SIGKILL)
         if self.may_be_stopped() and self._timeout is not None and self.elapsed() >= self._timeout:
             self.stop("timeout", self.grace)

@@ -17,7 +17,6 @@ from math import inf
 from pathlib import Path
 
 from marathon.process import tree
-from marathon.process.clock import since_boot
 from marathon.process.guarded import Guarded
 from marathon.process.output import Lines, Transcript
 from marathon.process.signals import ENDING, Interrupted, Signals
@@ -225,10 +224,10 @@ def run_all(
         if signum in ENDING:
             end_all(signum, lambda child: child.stop_for(signum))
         elif signum == signal.SIGTSTP and not endings:
-            began = since_boot()
+            began = time.monotonic()
             suspend_self(job=False)
             for child in loop.trees:
-                child.suspended += since_boot() - began
+                child.suspended += time.monotonic() - began
 
     def look_around() -> None:
         on_tick()
@@ -311,13 +310,13 @@ class _Loop:
         files = {self.signals.fd: self._hear_signals, **readers}
         for child in self.trees:
             files |= {child.wire.fileno(): child.hear, **child.pipes.files()}
-        readable, writable, _ = select.select(files, writers, [], max(0.0, self._next_tick - since_boot()))
+        readable, writable, _ = select.select(files, writers, [], max(0.0, self._next_tick - time.monotonic()))
         for act in [files[fd] for fd in readable] + [writers[fd] for fd in writable]:
             act()
         for child in self.trees:
             child.look_at_the_clock()
-        if since_boot() >= self._next_tick:
-            self._next_tick = since_boot() + self.tick
+        if time.monotonic() >= self._next_tick:
+            self._next_tick = time.monotonic() + self.tick
             for child in self.trees:
                 child.wake()
             self.on_tick()
@@ -376,7 +375,7 @@ class _Attendance:
             self._continued()
 
     def _interrupt(self) -> None:
-        now = since_boot()
+        now = time.monotonic()
         if now - self._last_interrupt <= _AGAIN_WITHIN:
             self.child.stop_for(signal.SIGINT)
         else:
@@ -390,7 +389,7 @@ class _Attendance:
         if wants_terminal and self.terminal and self.terminal.belongs_to(*groups):
             self._hand_over()
             return
-        began = since_boot()
+        began = time.monotonic()
         if self.terminal:
             self.terminal.take_back(remember=True)
             suspend_self(job=True)
@@ -399,7 +398,7 @@ class _Attendance:
             self.terminal.wait_for_foreground()
         else:
             suspend_self(job=False)
-        self.child.suspended += since_boot() - began
+        self.child.suspended += time.monotonic() - began
         self.on_resume()
         self._hand_over()
 

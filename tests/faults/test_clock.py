@@ -91,6 +91,30 @@ def test_time_asleep_counts_as_waited(world: World) -> None:
     assert world.sessions() == 2
 
 
+# A machine cannot be put to sleep for a test: where it has slept, the clock of its boot is ahead of the other.
+SLEEPS = """
+import os, time
+told = time.clock_gettime
+time.clock_gettime = lambda clock: told(clock) + 3 * 3600 * os.path.exists(os.environ["SLEPT"])
+"""
+
+
+def test_time_asleep_is_neither_work_nor_a_reason_to_time_out(world: World, in_background: Start) -> None:
+    (world.home / "sitecustomize.py").write_text(SLEEPS)
+    slept, path = world.home / "slept", f"{world.home}{os.pathsep}{world.env()['PYTHONPATH']}"
+    world.script(research(hold=True))
+    options = ("--session-timeout=1h", "--max-time=2h", "--auto-approve", "--max-iterations=1")
+    runner = in_background(*options, PYTHONPATH=path, SLEPT=str(slept))
+    until(lambda: world.holding(1), "the session is at work")
+    slept.touch()
+    time.sleep(1)  # several looks at the clock
+    world.release(1)
+    runner.communicate(timeout=30)
+    ended = world.records("session_ended")
+    assert [record["ending"] for record in ended] == ["ended"]
+    assert ended[0]["seconds"] < 60
+
+
 def complete(cli: Sweeper, world: World) -> None:
     world.script(*[research(), plan(), finish()] * 4)
     assert cli.run(world, *world.task_args("--auto-approve")) == 0
