@@ -6,6 +6,7 @@ a browser sends the cookies of 127.0.0.1 to every port of it, and an agent may w
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import threading
 import time
@@ -19,8 +20,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from marathon.store.gate_code import secret_word
 from marathon.web.views import Session, refused, sign_in
 
-_MOST_WRONG = 20
+_SLOWER = 0.1  # seconds by which each wrong word is answered later than the one before
+_SLOWEST = 2.0
 _LARGEST_FORM = 4_000_000
+_LARGEST_SIGN_IN = 10_000
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
@@ -54,17 +57,20 @@ class Door:
             return self._token
 
     def enter(self, token: str) -> str | None:
-        """A new cookie for the right token, which is used up. Too many wrong ones use it up as well."""
+        """A new cookie for the right token, which is used up. Wrong ones use up nothing: no one locks us out."""
         with self._alone:
-            right = bool(self._token) and _same(self._token, token.strip())
-            self._wrong += not right
-            if right or self._wrong >= _MOST_WRONG:
-                self._token = ""
-            if not right:
+            if not self._token or not _same(self._token, token.strip()):
+                self._wrong += 1
                 return None
+            self._token = ""
             cookie = secrets.token_urlsafe(32)
             self._cookies.append(cookie)
             return cookie
+
+    @property
+    def patience(self) -> float:
+        """The seconds before a wrong word is answered, so that guessing takes too long."""
+        return min(self._wrong * _SLOWER, _SLOWEST)
 
     def session(self, cookie: str) -> Session | None:
         """The same one for every browser, so that signing in again takes no form out of an open window."""
@@ -114,33 +120,34 @@ class Guarded:
         door, path = self._door, request.scope["path"]
         if request.headers.get("host") not in door.hosts:
             return _refused(421, "This page answers only to its own address, 127.0.0.1 or localhost with its port.")
-        form: dict[str, str] = {}
-        if request.method == "POST":
-            if request.headers.get("origin") != f"http://{request.headers['host']}":
-                return _refused(403, "Another page sent this. Nothing was changed.")
-            body = await _body(request)
-            if body is None:
-                return _refused(413, "That is too long. Nothing was changed.")
-            form = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
-        elif request.method != "GET":
+        if request.method not in ("GET", "POST"):
             return _refused(405, "This page takes GET and POST only.")
+        posted = request.method == "POST"
+        if posted and request.headers.get("origin") != f"http://{request.headers['host']}":
+            return _refused(403, "Another page sent this. Nothing was changed.")
         if path.startswith("/static/"):
             return None
-        if path in ("/", "/in"):
-            return self._let_in(form.get("token") or request.query_params.get("token", ""), request)
+        # Nothing that is sent is read before it is known who sends it.
+        signs_in = path in ("/", "/in")
         session = door.session(request.cookies.get(door.cookie, ""))
-        if session is None or not path.startswith(f"{door.base}/"):
+        if not signs_in and (session is None or not path.startswith(f"{door.base}/")):
             return HTMLResponse(sign_in("This browser is not signed in here."), 403)
-        if request.method == "POST" and not _same(session.csrf, form.get("csrf", "")):
+        form = await _form(request, _LARGEST_SIGN_IN if signs_in else _LARGEST_FORM) if posted else {}
+        if form is None:
+            return _refused(413, "That is too long. Nothing was changed.")
+        if signs_in or session is None:
+            return await self._let_in(form.get("token") or request.query_params.get("token", ""), request)
+        if posted and not _same(session.csrf, form.get("csrf", "")):
             return _refused(403, "This form is not of this page. Reload it and try again.")
         request.scope.update(form=form, session=session, root_path=door.base)
         return None
 
-    def _let_in(self, token: str, request: Request) -> Response:
+    async def _let_in(self, token: str, request: Request) -> Response:
         if not token:
             return HTMLResponse(sign_in(""))
         cookie = self._door.enter(token)
         if cookie is None:
+            await asyncio.sleep(self._door.patience)
             return HTMLResponse(sign_in("That word is wrong or was used already."), 403)
         wanted = request.query_params.get("task", "")
         to = f"task/{wanted}" if wanted.isalnum() else ""
@@ -149,13 +156,17 @@ class Guarded:
         return answer
 
 
-async def _body(request: Request) -> bytes | None:
+async def _form(request: Request, largest: int) -> dict[str, str] | None:
+    """What was sent. None if it is too long, which its headers may tell already."""
+    length = request.headers.get("content-length", "0")
     found = b""
+    if not length.isdecimal() or int(length) > largest:
+        return None
     async for piece in request.stream():
         found += piece
-        if len(found) > _LARGEST_FORM:
+        if len(found) > largest:
             return None
-    return found
+    return dict(parse_qsl(found.decode("utf-8", "replace"), keep_blank_values=True))
 
 
 def _refused(status: int, why: str) -> Response:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import socket
 import subprocess
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 
+from tests.process.driver import until
 from tests.support.world import World, plan, research
 from tests.web.site import Client, Site
 
@@ -49,12 +53,45 @@ def test_who_signs_in_again_can_still_send_what_an_open_window_holds(web: Web, w
     assert "typed before" in world.read("human.md")
 
 
-def test_wrong_words_use_the_word_up(web: Web) -> None:
+def test_wrong_words_are_answered_ever_later_and_lock_no_one_out(web: Web) -> None:
     site = web()
-    for _ in range(20):
+
+    def guess(number: int) -> float:
+        began = time.monotonic()
         assert Client(site.port).get("/in?token=guess").status == 403
-    assert Client(site.port).get(site.address).status == 403
-    assert Client(site.port).get(site.another_address()).status == 303
+        return time.monotonic() - began
+
+    assert guess(0) < 1.0  # a human's mistake
+    with ThreadPoolExecutor(30) as many:
+        guesses = many.map(guess, range(30))
+        until(lambda: guess(0) >= 1.5, "a guess takes longer")
+        began = time.monotonic()
+        assert Client(site.port).get(site.address).status == 303
+        assert time.monotonic() - began < 1.0
+        list(guesses)
+
+
+def test_what_a_stranger_sends_is_refused_before_it_is_read(web: Web, world: World) -> None:
+    """Only the headers are sent, and the answer comes."""
+    world.script(research())
+    world.run()
+    client = web().client()
+    client.open_task()
+    strange = "marathon=no"
+    sent = {
+        "no cookie": (f"{client.task}/verdict", "", 3_900_000, 403),
+        "wrong cookie": (f"{client.task}/verdict", f"{client.cookie[:-3]}xyz", 3_900_000, 403),
+        "another page": (f"{client.task}/verdict", client.cookie, 3_900_000, 403),
+        "a stranger's word": ("/in", "", 11_000, 413),
+        "too much of ours": (f"{client.task}/comment", client.cookie, 4_000_001, 413),
+    }
+    for name, (path, cookie, length, status) in sent.items():
+        origin = "http://example.org" if name == "another page" else f"http://127.0.0.1:{client.port}"
+        head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{client.port}\r\nOrigin: {origin}\r\n"
+        head += f"Cookie: {cookie or strange}\r\nContent-Length: {length}\r\n\r\n"
+        with socket.create_connection(("127.0.0.1", client.port), timeout=10) as connection:
+            connection.sendall(head.encode())
+            assert int(connection.recv(1000).split()[1]) == status, name
 
 
 def test_every_request_is_checked(web: Web, world: World) -> None:
