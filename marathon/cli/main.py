@@ -15,6 +15,7 @@ from click.core import ParameterSource
 
 from marathon import __version__
 from marathon.cli.arguments import BUDGETS, DURATION, MONEY, SESSIONS, TASK, TIME, TOKENS, usual_value
+from marathon.cli.unseen import arguments
 from marathon.errors import MarathonError
 
 # name: (the module below marathon.cli.commands, what --help says); a module is loaded only when its command is typed.
@@ -258,7 +259,7 @@ def run_line(ctx: click.Context, options: dict[str, Any]) -> None:
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run a command line and exit with the code of the contract."""
-    code = _guarded(list(sys.argv[1:] if args is None else args))
+    code = _guarded(arguments() if args is None else list(args))
     _let_go_of_output()
     sys.exit(code)
 

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.process.driver import Pty, until
 from tests.support.world import World, as_human, finish, plan, research
 
@@ -44,6 +46,24 @@ def test_a_prompt_of_a_megabyte_arrives_whole_and_is_not_in_ps(world: World, in_
     assert PRIVATE_WORDS not in environ
     world.release(1)
     assert runner.wait(30) == 3
+
+
+@pytest.mark.parametrize(
+    "said",
+    [("-h", PRIVATE_WORDS), (f"-h{PRIVATE_WORDS}",), ("--human", PRIVATE_WORDS), (f"--human={PRIVATE_WORDS}",)],
+)
+def test_what_a_human_says_to_a_new_run_is_not_in_ps(world: World, in_background: Start, said: tuple[str, ...]) -> None:
+    world.script(research(), plan(hold=True))
+    assert world.run().returncode == 3
+    runner = in_background(*said, "--yes")
+    until(lambda: world.holding(2), "the session")
+    assert PRIVATE_WORDS in world.prompt(2)
+    lines = command_lines()
+    assert PRIVATE_WORDS.encode() not in b"".join(lines)
+    own = Path(f"/proc/{runner.pid}/cmdline").read_bytes()  # still the process that the shell started
+    assert b"--task\0task\0" in own
+    assert "…".encode() in own
+    assert "MARATHON_ARGUMENTS" not in (world.agent / "env-2").read_text()
 
 
 def test_feedback_from_standard_input_is_never_on_a_command_line(world: World) -> None:
