@@ -21,6 +21,7 @@ from marathon.core.text import clean, one_line, utc
 from marathon.errors import WaitsForHuman, WrongUsage
 from marathon.git.lanes import LaneTree, in_place, lane_tree
 from marathon.git.worktree import holds_work
+from marathon.process.linux import require_proc
 from marathon.process.terminal import interactive
 from marathon.runner.status_query import Known, read_task
 from marathon.runner.workbench import Workbench
@@ -40,6 +41,7 @@ TASK = "task"  # the directory of a loop's sessions, beside its rows
 
 
 def run_loop(target: str, line: CommandLine, **bounds: float | None) -> int:
+    require_proc()
     lanes = Lanes(find_project(Path.cwd()))
     run = names.pick(target, lanes.runs(), "run")
     folder = lanes.folder(run) / TASK

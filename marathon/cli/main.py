@@ -234,6 +234,7 @@ def cli(ctx: click.Context, /, **options: Any) -> None:
 def run_line(ctx: click.Context, options: dict[str, Any]) -> None:
     """Run the task that the options name, or without one start pi."""
     from marathon.cli.options import CommandLine
+    from marathon.process.linux import require_proc
 
     by_project, ignored = (ctx.obj.by_project, ctx.obj.ignored) if ctx.obj else ((), {})
     source = {name: ctx.get_parameter_source(name) for name in options}
@@ -248,6 +249,7 @@ def run_line(ctx: click.Context, options: dict[str, Any]) -> None:
         by_project=frozenset(name for name in by_project if source[name] is ParameterSource.DEFAULT_MAP),
         ignored=tuple(said for name, said in ignored.items() if source[name] not in _CHOSEN),
     )
+    require_proc()
     if line.task is None:
         from marathon.cli.bare_pi import start_pi
 

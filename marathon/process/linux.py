@@ -12,10 +12,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from marathon.errors import MarathonError
+
 HERE = sys.platform == "linux" and not os.environ.get("MARATHON_PORTABLE")
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+
+
+def require_proc() -> None:
+    """Before anything is changed. In a chroot or a bare container it may not be mounted."""
+    if sys.platform == "linux" and not os.path.exists("/proc/self/stat"):
+        raise MarathonError(
+            "/proc is not mounted here, and without it no one can tell which processes an agent has started. "
+            "Mount it: mount -t proc proc /proc   (with bwrap: --proc /proc)"
+        )
 
 
 def become_subreaper() -> None:

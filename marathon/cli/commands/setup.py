@@ -13,7 +13,7 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -33,6 +33,7 @@ from marathon.cli.find import project_root
 from marathon.core.courses.pinning import USUAL
 from marathon.core.courses.workflow import Phase, Workflow, parse_workflow
 from marathon.errors import MarathonError, WrongUsage
+from marathon.process.linux import require_proc
 from marathon.process.sandbox import problem
 from marathon.process.terminal import interactive
 from marathon.store.definitions import BUILT_IN, Library, load_workflows
@@ -188,6 +189,7 @@ def _findings() -> Iterator[Finding]:
     why = problem()
     cure = why.partition(". ")[2] or "Without it, --sandbox cannot be used."
     yield _judged("sandbox", not why, why.partition(". ")[0] or "bwrap works (--sandbox)", cure)
+    yield _proc()
     yield _locks()
     yield _states()
     library = _library()
@@ -208,6 +210,14 @@ def _refused(name: str, error: MarathonError) -> Finding:
 def _judged(name: str, good: bool, found: str, cure: str, *, needed: bool = False) -> Finding:
     """A finding whose cure is told only where something is wrong."""
     return Finding(name, "good", found) if good else Finding(name, "bad" if needed else "note", found, cure)
+
+
+def _proc() -> Finding:
+    try:
+        require_proc()
+    except MarathonError as error:
+        return replace(_refused("processes", error), level="bad")
+    return Finding("processes", "good", "they can be seen")
 
 
 def _locks() -> Finding:

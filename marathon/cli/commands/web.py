@@ -14,6 +14,7 @@ from marathon.cli.arguments import optional_task
 from marathon.cli.find import project_root
 from marathon.cli.overview import LOOP_TASK, everywhere
 from marathon.errors import WrongUsage
+from marathon.process.linux import require_proc
 from marathon.process.terminal import interactive
 from marathon.show.listing import Row
 from marathon.store.files import disk_errors
@@ -118,6 +119,7 @@ def _refuse_agents() -> None:
 
     from marathon.store.agent_channel import channel_of
 
+    require_proc()
     folder = states_folder()
     channels = [channel_of(folder, path.stem) for path in folder.glob("*.json")]
     runners = {each.read().get("pid") for each in channels if each}
