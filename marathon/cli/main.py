@@ -261,6 +261,7 @@ def run_line(ctx: click.Context, options: dict[str, Any]) -> None:
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run a command line and exit with the code of the contract."""
+    os.umask(os.umask(0o077) & 0o077)  # others may be kept out, but never we from what we have written
     code = _guarded(arguments() if args is None else list(args))
     _let_go_of_output()
     sys.exit(code)

@@ -9,7 +9,7 @@ from pathlib import Path
 import uvicorn
 
 from marathon.errors import WrongUsage
-from marathon.store.files import read_regular, write_atomic
+from marathon.store.files import make_private_directory, read_regular, write_atomic
 from marathon.web.app import Rows, Site
 from marathon.web.auth import Door
 
@@ -32,7 +32,7 @@ def serve(rows: Rows, home: Path, port: int, last: Path, passphrase: str, ready:
     server = uvicorn.Server(config)
     listening.listen(64)
     if not port:
-        last.parent.mkdir(parents=True, exist_ok=True)
+        make_private_directory(last.parent)
         write_atomic(last, str(door.port).encode())
     ready(door)
     server.run(sockets=[listening])

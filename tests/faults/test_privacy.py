@@ -145,6 +145,26 @@ def test_with_umask_0_our_own_files_are_for_this_user_only(world: World) -> None
         assert not modes(world.task)[str(world.task / name)] & 0o022, name
 
 
+@pytest.mark.parametrize("mask", [0o777, 0o277, 0o177])
+def test_a_umask_that_shuts_out_its_own_user_shuts_us_out_of_nothing(world: World, mask: int) -> None:
+    world.script(research(), plan())
+    assert in_umask(mask, world, *world.task_args()) == 3
+    assert_private(world.task / ".marathon")
+    assert_private(world.home / ".local/state/pi-marathon")
+    assert in_umask(mask, world, "approve", "task", "-m", "a note") == 0
+    assert in_umask(mask, world, *world.task_args()) == 3
+    found = modes(world.task)
+    assert [name for name, mode in found.items() if mode & 0o600 != 0o600] == []
+
+
+def test_the_folder_of_our_state_is_private_whoever_makes_it(world: World, on_terminal: Callable[..., Pty]) -> None:
+    terminal = world.typed("web")
+    terminal.expect(b"Ctrl+C: stop")
+    terminal.send(b"\x03")
+    terminal.wait()
+    assert_private(world.home / ".local/state/pi-marathon")
+
+
 def test_a_draft_is_for_this_user_only(world: World, on_terminal: Callable[..., Pty]) -> None:
     world.script(research())
     terminal = on_terminal()
