@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +28,7 @@ from marathon.runner.status_query import Known, read_task
 from marathon.runner.workbench import Workbench
 from marathon.show import lanes as show
 from marathon.show.program import program
-from marathon.store.files import make_private_directory, write_atomic
+from marathon.store.files import make_private_directory, sweep_unfinished, write_atomic
 from marathon.store.home import Home
 from marathon.store.journal import read_journal
 from marathon.store.lanes import Lane, Lanes, find_project
@@ -61,6 +62,7 @@ def run_loop(target: str, line: CommandLine, **bounds: float | None) -> int:
     remember_task(index_folder(), lanes.root, lanes.project)
     tree = _tree(lanes, state, known.life.own if known else None)
     _make_task(folder, state)
+    sweep_unfinished((lanes.root, folder, folder.parent), time.time())
     shown = Path(os.path.relpath(folder))
     options = replace(run_options(line, Task.open(shown), shown), resume=_resume(line, state), home=lanes.project)
     bench = Workbench(lanes, run, tree)

@@ -6,6 +6,7 @@ import contextlib
 import json
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -49,9 +50,17 @@ from marathon.show.screen import KEPT, LEAVE, STEERED, UNFOLD, Screen
 from marathon.show.status import Status
 from marathon.store.definitions import load_workflows, workflows_mark
 from marathon.store.file_store import FileStore
+from marathon.store.files import sweep_unfinished
 from marathon.store.journal import read_journal
 from marathon.store.lock import Held, holder_of
-from marathon.store.places import background_folder, codes_folder, index_folder, states_folder, trusted_folder
+from marathon.store.places import (
+    background_folder,
+    codes_folder,
+    index_folder,
+    states_folder,
+    trusted_folder,
+    written_by_many,
+)
 from marathon.store.task import Task
 from marathon.store.task_index import forget_task, remember_task
 from marathon.surfaces.background import BackgroundSurface
@@ -184,6 +193,7 @@ def conduct(
     with contextlib.ExitStack() as cleanup:
         signals = cleanup.enter_context(Signals())
         cleanup.callback(screen.close)
+        sweep_unfinished((*written_by_many(), task.inbox.folder), time.time())
         notifier = Notifier(notifications() if line.notify else Ways())
         at_terminal = interactive() and asked and not line.detach
 

@@ -7,7 +7,7 @@ import errno
 import os
 import shlex
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import count
 from pathlib import Path
 
@@ -18,6 +18,8 @@ PRIVATE_FILE = 0o600
 PRIVATE_DIR = 0o700
 SHARED_FILE = 0o644
 _PASSING = (errno.EIO, errno.EACCES, errno.ESTALE, errno.EAGAIN, errno.ETIMEDOUT)  # may be over in a moment
+UNFINISHED = f".*.{'[0-9a-f]' * 12}.tmp"  # what a file is called until it is whole
+_UNFINISHED_FOR = 3600.0  # seconds; no one writes a file for so long
 LARGEST_DOCUMENT = 16_000_000  # bytes that are held in memory at most
 
 
@@ -100,6 +102,15 @@ def sync_directory(path: Path) -> None:
     """Make the names in a directory durable."""
     with opened(path, os.O_RDONLY | os.O_DIRECTORY) as fd:
         os.fsync(fd)
+
+
+def sweep_unfinished(folders: Iterable[Path], now: float) -> None:
+    """Remove what someone was killed over while they wrote. Many write here, so what is young is left to them."""
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            for path in folder.glob(UNFINISHED):
+                if now - path.stat().st_mtime > _UNFINISHED_FOR:
+                    path.unlink(missing_ok=True)
 
 
 def make_private_directory(path: Path) -> None:

@@ -56,6 +56,12 @@ def measuring_lock() -> Path:
     return platformdirs.user_state_path(_NAME) / "measuring.lock"
 
 
+def written_by_many() -> list[Path]:
+    """The folders of this user's state where more than one process writes."""
+    ours = [anchors_folder().parent, trusted_folder(), codes_folder(), index_folder(), background_folder()]
+    return [*ours, *anchors_folder().glob("*"), states_folder()]
+
+
 def states_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """The runner state files: PI_MARATHON_STATES, else ~/.pi/marathon-states."""
     return _chosen_or_home(environ, "PI_MARATHON_STATES", ".pi/marathon-states")

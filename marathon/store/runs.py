@@ -15,6 +15,7 @@ from marathon.store.files import (
     LARGEST_DOCUMENT,
     PRIVATE_DIR,
     SHARED_FILE,
+    UNFINISHED,
     beginning_of,
     disk_errors,
     make_private_directory,
@@ -71,8 +72,8 @@ class Runs:
 
     def remove_leftovers(self) -> None:
         """Remove what a runner left that was killed while it wrote. Only for the holder of the lock."""
-        name = f".*.{'[0-9a-f]' * 12}.tmp"
-        for path in (*self._own.glob(name), *(self._own / "runs").rglob(name)):
+        folders = (self._own / "code.git").glob(UNFINISHED), (self._own / "runs").rglob(UNFINISHED)
+        for path in (*self._own.glob(UNFINISHED), *folders[0], *folders[1]):
             path.unlink(missing_ok=True)
 
     def _iteration(self, facts: Mapping[str, Any]) -> Path:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 
 from tests.runner.conftest import forks as forks
 from tests.runner.conftest import world as world
@@ -33,3 +35,19 @@ def test_files_that_were_being_written_are_swept_and_torn_ones_written_again(wor
     assert [path.read_text() for path in files] == whole
     assert json.loads(files[0].read_text())["phase"] == "research"
     assert being_sent.exists(), "another shell may be writing it"
+    old = time.time() - 7200
+    left, state = [being_sent, own / "code.git/.last-gate.0123456789ab.tmp"], world.home / ".local/state/pi-marathon"
+    places = (state, *(state / name for name in ("agreed", "codes", "index", "background")), world.states)
+    for place in (*places, next((state / "tasks").iterdir())):
+        place.mkdir(parents=True, exist_ok=True)
+        left.append(place / ".some.json.0123456789ab.tmp")
+    kept = [place / ".some.json.ab0123456789.tmp" for place in places]
+    others = [state / "codes/.notes.tmp", world.task / ".mine.0123456789ab.tmp"]
+    for path in (*left, *kept, *others):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("{half")
+    for path in (*left, *others):
+        os.utime(path, (old, old))
+    assert world.run("--max-iterations", "2").returncode == 4
+    assert [path for path in left if path.exists()] == []
+    assert [path for path in (*kept, *others) if not path.exists()] == []
