@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from collections.abc import Callable
@@ -126,6 +127,20 @@ def test_a_lucky_screen_is_not_kept(loop: LoopWorld) -> None:
     assert (row["action"], row["metric"], row["baseline"]) == ("revert", 100, 100)
     assert row["acceptanceReason"] == "the gain was not there when it was measured again"
     assert loop.runs() == 10 + 3 + 5 + 5
+
+
+def test_files_that_someone_was_killed_over_are_swept(loop: LoopWorld) -> None:
+    loop.start("--max-iterations", "1")
+    root, run = loop.project / ".multiloop", next((loop.project / ".multiloop/active/perf").iterdir())
+    left = [root / ".registry.json.0123456789ab.tmp", run / ".state.json.0123456789ab.tmp"]
+    young = root / ".registry.json.ab0123456789.tmp"
+    for path in (*left, young):
+        path.write_text("{half")
+    for path in left:
+        os.utime(path, (1, 1))
+    loop.steps("echo useless > change")
+    loop.run()
+    assert [path.exists() for path in (*left, young)] == [False, False, True]
 
 
 def test_a_target_that_the_baseline_meets_completes_without_a_session(loop: LoopWorld) -> None:
