@@ -52,7 +52,8 @@ class UserSettings(ProjectSettings):
 
 def load_settings(project: str) -> Tightened:
     """The settings of both files. An unknown or wrong setting is refused by name."""
-    return tightened(_read(config_folder() / "config.toml", UserSettings), project_settings(project))
+    own = config_folder() / "config.toml"
+    return tightened(_read(own, UserSettings), project_settings(project), str(own))
 
 
 def notifications() -> Ways:

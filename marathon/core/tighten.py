@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from marathon.core.budgets import Breakers, Limits, parse_breakers
-from marathon.core.text import seconds_in
+from marathon.core.text import duration, seconds_in
 
 _USUAL = Limits()
 
@@ -50,8 +50,8 @@ class Tightened(NamedTuple):
     ignored: dict[str, str]  # by setting: what the project said and the user has to say himself
 
 
-def tightened(user: Mapping[str, Any], project: Mapping[str, Any]) -> Tightened:
-    """The user's settings with those of the project that loosen nothing.
+def tightened(user: Mapping[str, Any], project: Mapping[str, Any], own: str = "") -> Tightened:
+    """The user's settings, from the file `own`, with those of the project that loosen nothing.
 
     What cannot be read as a number stays as it is, so that the option refuses it by name.
     """
@@ -60,13 +60,17 @@ def tightened(user: Mapping[str, Any], project: Mapping[str, Any]) -> Tightened:
         if name == "breakers":
             settings[name], refused = _breakers(user.get(name, []), value)
             if refused:
-                ignored[name] = _said(name, refused, [*user.get(name, []), *refused], user)
+                mine = user.get(name) or [f"{each}={usual}" for each, usual in Breakers()._asdict().items()]
+                wanted = f"{own}: {_line(name, [*user.get(name, []), *refused])}"
+                ignored[name] = _said(_line(name, refused), _line(name, mine), wanted, by_user=name in user)
             continue
         bound, theirs = BOUNDS[name], _number(value)
         if bound and theirs is not None:
             ours = _number(user[name]) if name in user else bound.usual
             if ours is not None and bound.loosens(theirs, ours):
-                ignored[name] = _said(name, value, value, user)
+                usual = duration(bound.usual) if isinstance(value, str) else bound.usual
+                mine, said = _line(name, user.get(name, usual)), _line(name, value)
+                ignored[name] = _said(said, mine, f"{own}: {said}", by_user=name in user)
                 continue
             by_project.add(name)
         settings[name] = value
@@ -90,13 +94,10 @@ def _breakers(user: list[str], project: list[str]) -> tuple[list[str], list[str]
     return counts, refused
 
 
-def _said(name: str, value: Any, own: Any, user: Mapping[str, Any]) -> str:
-    """What the project says, and the line for the user's own file."""
-    mine = f"your {_line(name, user[name])}" if name in user else "what is usual"
-    return (
-        f"The project's .marathon/config.toml says {_line(name, value)}, which is looser than {mine}, so it is "
-        f"ignored. A project may only tighten. If you want it, put into your own config.toml: {_line(name, own)}"
-    )
+def _said(theirs: str, ours: str, wanted: str, *, by_user: bool) -> str:
+    whose = "your" if by_user else "the usual"
+    told = f"The project's .marathon/config.toml says {theirs}, which is looser than {whose} {ours}, so it is ignored."
+    return f"{told} A project may only tighten. If you want it, put into {wanted}"
 
 
 def _line(name: str, value: Any) -> str:

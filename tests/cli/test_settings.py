@@ -59,8 +59,8 @@ def test_a_project_cannot_take_back_a_users_budget(world: World) -> None:
     assert "(--max-cost) is reached" in ran.stdout
     assert ran.stdout.count("which is looser than") == 2
     assert "max_cost = 0, which is looser than your max_cost = 0.5, so it is ignored" in ran.stdout
-    assert "put into your own config.toml: max_cost = 0\n" in ran.stdout
-    assert 'own config.toml: breakers = ["no-progress=2", "same_error=0", "no-progress=0"]' in ran.stdout
+    assert f"put into {users(world)}: max_cost = 0\n" in ran.stdout
+    assert f'put into {users(world)}: breakers = ["no-progress=2", "same_error=0", "no-progress=0"]' in ran.stdout
     assert "looser" not in world.run("--max-cost=0.5", "--breaker=same-error=3").stdout  # moot then
 
 
