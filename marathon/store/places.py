@@ -58,8 +58,8 @@ def measuring_lock() -> Path:
 
 def written_by_many() -> list[Path]:
     """The folders of this user's state where more than one process writes."""
-    ours = [anchors_folder().parent, trusted_folder(), codes_folder(), index_folder(), background_folder()]
-    return [*ours, *anchors_folder().glob("*"), states_folder()]
+    ours = [tasks_folder().parent, trusted_folder(), codes_folder(), index_folder(), background_folder()]
+    return [*ours, *tasks_folder().glob("*"), states_folder()]
 
 
 def states_folder(environ: Mapping[str, str] = os.environ) -> Path:

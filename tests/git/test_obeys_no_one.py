@@ -28,6 +28,7 @@ from marathon.git.worktree import (
     uncommitted,
 )
 from marathon.git.writes import WriteGuard
+from marathon.store.home import home_of
 
 HOOKS = (
     *("post-index-change", "post-checkout", "post-commit", "pre-commit", "reference-transaction", "pre-auto-gc"),
@@ -110,7 +111,7 @@ def poison(folder: Path, evil: Path) -> None:
 
 
 def act_snapshot(project: Path) -> None:
-    ours = Snapshots(project, project / "docs" / "task" / ".marathon")
+    ours = Snapshots(project, project / "docs" / "task", home_of(project / "docs" / "task"))
     ours.take()
     assert not ours.problem
     (project / "code.py").write_text("after\n")
@@ -233,7 +234,7 @@ def test_a_bare_repository_inside_of_the_project_is_none(
     if act is act_changes:
         act(part)
     else:
-        assert "bare" in Snapshots(part, part / "docs" / "task" / ".marathon").changes()
+        assert "bare" in Snapshots(part, part / "docs" / "task", home_of(part / "docs" / "task")).changes()
 
 
 @pytest.mark.parametrize(
@@ -321,7 +322,7 @@ def test_a_pipe_instead_of_a_gitignore_costs_time_once(project: Path) -> None:
         with pytest.raises(GitTookTooLong, match="Remove it"):
             run(project, *listing, seconds=5)
         assert changes_since(project, time.time(), project / "docs" / "task") is not None
-        ours = Snapshots(project, project / "docs" / "task" / ".marathon")
+        ours = Snapshots(project, project / "docs" / "task", home_of(project / "docs" / "task"))
         ours.take()
         assert "sub/.gitignore, which is a pipe" in ours.problem
     assert time.monotonic() - began < 2

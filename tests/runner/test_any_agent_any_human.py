@@ -122,16 +122,13 @@ class AnyAgentAnyHuman(RuleBasedStateMachine):
         )
 
     def _tear(self, ran: Ran, torn: float) -> None:
-        """A runner killed at a record may leave any part of its line in the copy, or all of it and a part of it in the
-        journal."""
+        """A runner killed at a record may leave any part of its line, or all of it."""
         journal = self.witness.task.journal_path
-        copies = list((self.witness.folder / "anchors").glob("*/journal.jsonl"))
-        if ran.owed is not None and journal.exists() and copies:
+        if ran.owed is not None and journal.exists():
             number = self.promises.life.last + 1
             line = replace(ran.owed, n=number, at=utc(self.witness.time)).to_json().encode() + b"\n"
-            for path, kept in ((copies[0], 2 * torn), (journal, 2 * torn - 1)):
-                with path.open("ab") as file:
-                    file.write(line[: min(len(line) - (path == journal), max(0, round(len(line) * kept)))])
+            with journal.open("ab") as file:
+                file.write(line[: min(len(line), round(len(line) * 2 * torn))])
 
     def _mend(self, refused: TaskInvalid) -> None:
         """A STATE.json that no journal explains, or a link, is named; the human takes it away."""
