@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -255,3 +256,10 @@ def test_an_impure_core_would_be_seen(source: str) -> None:
 )
 def test_an_import_at_the_top_is_told_from_a_lazy_one(source: str, seen: list[str]) -> None:
     assert _eager(source) == seen
+
+
+def test_one_module_runs_git() -> None:
+    """It is the one that obeys no repository. `writes` shows what to type; the rehearsal agent is an agent."""
+    starts = re.compile(r"""[\[(]\s*"git",\s*(["*]|f")""")
+    found = {module for module, path in MODULES.items() if starts.search(path.read_text())}
+    assert found - {"marathon.agents.rehearsal.project", "marathon.git.writes"} == {"marathon.git.run"}

@@ -151,7 +151,11 @@ class Snapshots:
         shutil.rmtree(new, ignore_errors=True)
         own = {"GIT_DIR": str(new)}
         self._run(None, ("init", "--quiet", "--bare", "--template=", str(new)), own)
-        for ignored in users_own(self._project, "core.excludesfile", max(0.1, self._until - time.monotonic())):
+        try:
+            users = users_own(self._project, "core.excludesfile", max(0.1, self._until - time.monotonic()))
+        except GitTookTooLong as late:
+            raise NoSnapshot(str(late)) from late
+        for ignored in users:
             self._run(None, ("config", "--file", str(new / "config"), "core.excludesFile", ignored), own)
         with contextlib.suppress(OSError):  # the times in their index spare us from reading every file
             shutil.copy2(theirs / "index", new / "index", follow_symlinks=False)

@@ -145,6 +145,16 @@ def test_a_gitignore_that_blocks_its_reader_does_not_block_the_runner(world: Wor
     assert world.records("session_ended")[0]["changed"] is True
 
 
+def test_and_costs_seconds_once_and_not_for_each_session(world: World) -> None:
+    git(world.project, "init", "-q")
+    world.script(research(run="rm -f .gitignore; mkdir -p sub; mkfifo sub/.gitignore"), plan(), finish())
+    began = time.monotonic()
+    ran = world.run("--auto-approve")
+    assert ran.returncode == 0, ran.stderr
+    assert time.monotonic() - began < 12
+    assert len(world.records("session_ended")) == 3
+
+
 def test_our_own_git_never_fetches(world: World, tmp_path: Path) -> None:
     """A partial clone without the blob of its .gitignore, whose settings name a program that would send it."""
     origin = tmp_path / "origin"
