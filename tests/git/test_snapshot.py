@@ -105,7 +105,7 @@ def test_a_huge_new_file_an_unreadable_one_and_a_repository_inside_do_not_spoil_
 
 def test_a_git_that_was_killed_leaves_no_lock_behind(project: Path) -> None:
     snapshots(project).take()
-    (project / "task" / ".marathon" / "code.git" / "index.lock").touch()
+    (home_of(project / "task") / "code.git" / "index.lock").touch()
     (project / "code.py").write_text("after\n")
     assert "+after" in snapshots(project).changes()
 
