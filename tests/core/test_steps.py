@@ -106,8 +106,8 @@ def test_after_a_reboot_with_the_clock_set_back_a_day_a_wait_still_ends(world: W
     asked = WaitStarted(kind="agent", seconds=0.5, reason="CI", until=time.time() + DAY, boot="another boot")
     records: list[Record] = [*after("research", ended("running/research", wait={"seconds": 60})), asked]
     (world.task / "STATE.json").write_text('{"state": "running", "phase": "research", "iteration": 1}')
-    (world.task / ".marathon").mkdir()
-    (world.task / ".marathon" / "journal.jsonl").write_text("".join(line.to_json() + "\n" for line in records))
+    world.kept.mkdir(parents=True)
+    (world.kept / "journal.jsonl").write_text("".join(line.to_json() + "\n" for line in records))
     world.script(research())
     assert world.run().returncode == 3
     assert world.sessions() == 1

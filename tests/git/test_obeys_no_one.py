@@ -136,11 +136,11 @@ def act_guard(project: Path) -> None:
     found = guard.changed(before, [], (), list)
     assert found is not None
     guard.kept([found])
-    _, problem = guard.undo([found], found.files, project / "docs" / "task" / ".marathon" / "p" / "1.patch", head=True)
+    _, problem = guard.undo([found], found.files, home_of(project / "docs" / "task") / "p" / "1.patch", head=True)
     assert not problem
     assert (project / "code.py").read_text() == "before\n"
     (project / "code.py").write_text("again\n")
-    held = guard.hold(before, [], project / "docs" / "task" / ".marathon" / "p" / "2.patch")
+    held = guard.hold(before, [], home_of(project / "docs" / "task") / "p" / "2.patch")
     assert held is not None
     assert not held.left
     guard.put_back([held])

@@ -13,6 +13,7 @@ import pytest
 from marathon.core.records import Writes
 from marathon.git.snapshot import NoSnapshot
 from marathon.git.writes import Before, WriteGuard
+from marathon.store.home import home_of
 from tests.git.test_snapshot import git
 from tests.git.test_snapshot import project as project
 
@@ -25,7 +26,7 @@ def files(project: Path) -> dict[str, tuple[bytes, bool]]:
 
 def held(project: Path, guard: WriteGuard, before: Before) -> Writes | None:
     """As in a worktree."""
-    return guard.hold(before, [project / "task"], project / "task/.marathon/runs/001/writes/001.patch")
+    return guard.hold(before, [project / "task"], home_of(project / "task") / "runs/001/writes/001.patch")
 
 
 def test_everything_is_put_back_and_the_patch_brings_it_all_again(project: Path) -> None:
@@ -225,7 +226,7 @@ def test_nothing_is_undone_beside_a_human_and_all_of_it_can_be(project: Path) ->
         "ä b.py": False,
     }
     assert [each.name for each in kept.files if each.fixed] == ["large.bin"]
-    patch = project / "task/.marathon/runs/001/writes/001.patch"
+    patch = home_of(project / "task") / "runs/001/writes/001.patch"
     done, problem = guard.undo([writes], [each.name for each in kept.files if not each.fixed], patch, head=False)
     assert problem == ""
     for name in ("large.bin", "task/research.md"):
@@ -249,7 +250,7 @@ def test_a_file_goes_back_to_before_the_first_session_that_changed_it(project: P
     two = changed(project, guard, second)
     assert one
     assert two
-    _, problem = guard.undo([one, two], ["a.py", "b.py"], project / "task/.marathon/p", head=True)
+    _, problem = guard.undo([one, two], ["a.py", "b.py"], home_of(project / "task") / "p", head=True)
     assert problem == ""
     assert not (project / "a.py").exists()
     assert (project / "b.py").read_text() == "between\n"
@@ -265,7 +266,7 @@ def test_what_a_human_has_staged_stays_staged(project: Path) -> None:
     git(project, "add", "new.py")
     writes = changed(project, guard, before)
     assert writes
-    guard.undo([writes], writes.files, project / "task/.marathon/p", head=False)
+    guard.undo([writes], writes.files, home_of(project / "task") / "p", head=False)
     assert git(project, "status", "--porcelain", "--", ":!task") == "M  code.py\n"
 
 
@@ -291,7 +292,7 @@ def test_the_branch_moves_back_only_where_nothing_else_is_lost(project: Path, ho
     kept = guard.kept([writes])
     assert kept.fixed
     assert not kept.back_to
-    _, problem = guard.undo([writes], [], project / "task/.marathon/p", head=True)
+    _, problem = guard.undo([writes], [], home_of(project / "task") / "p", head=True)
     assert problem == kept.fixed
     assert git(project, "rev-parse", "HEAD") == head
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -132,13 +133,19 @@ def test_an_installed_copy_does_not_clash_with_the_runners(desk: Callable[..., D
     assert at.model.requests[0].tools.count("marathon_wait") == 1
 
 
+def inbox_of(at: Desk) -> Inbox:
+    """In the task's home, where no runner has made the link yet."""
+    key = hashlib.sha256(os.fsencode(os.path.realpath(at.task))).hexdigest()[:32]
+    return Inbox(at.home.home / ".local/state/pi-marathon/tasks" / key / "inbox")
+
+
 def test_steering_from_another_pi_goes_to_the_marathon_that_is_named(desk: Callable[..., Desk]) -> None:
     at = desk()
     at.home.path = f"{os.environ['PATH']}:{Path(sys.executable).parent}"
     pi = at.rpc("")
     pi.send(type="prompt", message="/marathon-steer docs/tasks/my-task not now")
     assert pi.next("extension_ui_request")["message"] == "Kept: it comes with the next session you start."
-    assert [message.text for message in Inbox(at.task / ".marathon" / "inbox").messages()] == ["not now"]
+    assert [message.text for message in inbox_of(at).messages()] == ["not now"]
     pi.send(type="prompt", message="/marathon-steer anyone?")
     assert "runs now. See: /ralph list" in pi.next("extension_ui_request")["message"]
 
@@ -363,7 +370,7 @@ def test_clearing_the_editor_lets_the_marathon_go_on(desk: Callable[..., Desk]) 
     pi.send(BACKSPACE)
     assert pi.wait() == 0
     assert at.state()["stopReason"] == "stop"
-    assert not Inbox(at.task / ".marathon" / "inbox").messages()
+    assert not inbox_of(at).messages()
 
 
 def test_a_letter_in_the_editor_holds_the_marathon_for_half_a_minute(desk: Callable[..., Desk]) -> None:
@@ -373,7 +380,7 @@ def test_a_letter_in_the_editor_holds_the_marathon_for_half_a_minute(desk: Calla
     assert at.state()["sessionEnded"] is False
     assert pi.wait() == 0
     assert at.state()["stopReason"] == "stop"
-    (kept,) = Inbox(at.task / ".marathon" / "inbox").messages()
+    (kept,) = inbox_of(at).messages()
     assert (kept.text, kept.later) == ("x", True)
 
 
@@ -383,7 +390,7 @@ def test_a_letter_in_the_editor_holds_the_marathon_for_half_a_minute(desk: Calla
 def test_each_steering_is_a_message_of_its_own(desk: Callable[..., Desk]) -> None:
     half = threading.Event()
     at = desk(Turn("One moment.", hold=half))
-    inbox = Inbox(at.task / ".marathon" / "inbox")
+    inbox = inbox_of(at)
     pi = at.session()
     pi.until(lambda: at.requests() == 1, "the first request")
     pi.send(b"/marathon-steer use the index\r")

@@ -51,7 +51,7 @@ def test_a_session_on_a_terminal(real: RealWorld) -> None:
         terminal.expect("Starting pi…".encode())
         written = terminal.expect("│ step one".encode())
         written += terminal.expect("task │ 🔍 research │ 1/100 │ ".encode())
-        written += terminal.expect(" of $10 │ type to steer · Alt+Enter next session · Esc stop".encode())
+        written += terminal.expect(" of $10 │ context 1% │ scripted │ Esc stop".encode())
         go.touch()
         written += terminal.expect(GATE)
         terminal.send(b"q")
