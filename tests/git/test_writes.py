@@ -13,7 +13,7 @@ import pytest
 from marathon.core.records import Writes
 from marathon.git.snapshot import NoSnapshot
 from marathon.git.writes import Before, WriteGuard
-from marathon.store.home import home_of
+from marathon.store.home import Home, home_of
 from tests.git.test_snapshot import git
 from tests.git.test_snapshot import project as project
 
@@ -72,7 +72,7 @@ def test_everything_is_put_back_and_the_patch_brings_it_all_again(project: Path)
 
     for left_over in allowed:
         (project / left_over).unlink()
-    git(project, "apply", str(project / "task" / writes.patch))
+    git(project, "apply", str(Home(project / "task").path(writes.patch)))
     assert {name: files(project)[name] for name in names - {"gone.py"}} == {
         name: then[name] for name in names & then.keys()
     }
@@ -119,7 +119,7 @@ def test_what_cannot_be_undone_safely_is_left_and_said(project: Path, how: str) 
     writes = held(project, guard, before)
     assert writes is not None
     assert writes.left
-    assert "+changed" in (project / "task" / writes.patch).read_text()
+    assert "+changed" in Home(project / "task").path(writes.patch).read_text()
     assert ((project / "code.py").read_text() == "before\n") is (how in ("branch", "rewritten", "large"))
 
 

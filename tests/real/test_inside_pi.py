@@ -455,4 +455,4 @@ def test_a_part_of_another_tasks_name_asks_who_is_meant(real: RealWorld, pi: Cal
     type_once(terminal, "/marathon-steer cache entries are old")
     terminal.expect(b"Is cache the task cache-size?")
     terminal.send(ENTER)
-    terminal.until(lambda: list((other / ".marathon" / "inbox").glob("*.json")), "the message for the other")
+    terminal.until(lambda: list((real.kept_of(other) / "inbox").glob("*.json")), "the message for the other")

@@ -131,7 +131,10 @@ class World:
     @property
     def kept(self) -> Path:
         """The task's home, where the runner keeps what it reads back."""
-        key = hashlib.sha256(os.fsencode(os.path.realpath(self.task))).hexdigest()[:32]
+        return self.kept_of(self.task)
+
+    def kept_of(self, task: Path) -> Path:
+        key = hashlib.sha256(os.fsencode(os.path.realpath(task))).hexdigest()[:32]
         return self.home / ".local/state/pi-marathon/tasks" / key
 
     def rewrite_journal(self, records: Sequence[Mapping[str, Any]]) -> None:
