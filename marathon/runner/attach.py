@@ -111,7 +111,7 @@ class Attached:
 
     def _count_down(self) -> None:
         if self._wait and (left := self._wait.at + self._wait.seconds - time.time()) > 0:
-            self._screen(Waiting(self._wait.reason, left, skippable=False))
+            self._screen(Waiting(self._wait.reason, left, skippable=True))
 
     # The human
 
@@ -131,6 +131,8 @@ class Attached:
             later = typed.key == "alt+enter"
             self._task.inbox.put("steer", text=typed.text, later=later)
             self._screen(Notice(f"→ sent{' for the next session' if later else ''}: {one_line(typed.text)}"))
+        elif typed.key == "enter" and self._wait:
+            self._task.inbox.put("go on")
 
     def _stop(self, *, now: bool) -> None:
         if holder := holder_of(self._task.lock_path):

@@ -41,6 +41,7 @@ def _count_down(marathon: Marathon, started: WaitStarted, reason: str) -> bool:
     marathon.emit(WaitBegan(reason, left(started, marathon.now())))
     marathon.end_programs()
     line, over = marathon.line, False
+    _asked_to_go_on(marathon)  # what was meant for an earlier wait
 
     def obey(typed: Typed) -> None:
         nonlocal over
@@ -59,6 +60,9 @@ def _count_down(marathon: Marathon, started: WaitStarted, reason: str) -> bool:
                 attended = marathon.surface.interactive
                 marathon.emit(Waiting(reason, seconds, skippable=attended))
                 patience = min(READ_AGAIN, seconds)
+                if _asked_to_go_on(marathon):
+                    over = True
+                    continue
                 if not attended:
                     marathon.signals.pause(patience)
                 elif typed := line.hear(patience):
@@ -67,3 +71,11 @@ def _count_down(marathon: Marathon, started: WaitStarted, reason: str) -> bool:
         finally:
             line.give_up()
     return over
+
+
+def _asked_to_go_on(marathon: Marathon) -> bool:
+    """Whether an empty Enter came from an attached terminal. It is used up."""
+    asked = [message for message in marathon.store.messages() if message.kind == "go on"]
+    for message in asked:
+        marathon.store.remove(message.id)
+    return bool(asked)

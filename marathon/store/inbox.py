@@ -22,12 +22,15 @@ from marathon.errors import WrongUsage
 from marathon.store.files import make_private_directory, opened, read_regular, write_atomic
 
 MAX_BYTES = 8_000_000
-Kind = Literal["steer", "feedback", "verdict", "stop", "cancel"]
+Kind = Literal["steer", "feedback", "verdict", "stop", "cancel", "go on"]
 
 
 @dataclass(frozen=True)
 class Message:
-    """One message. `to` is the gate's token (verdict), the runner's id (stop) or the number of the run (cancel)."""
+    """One message. `to` is the gate's token (verdict), the runner's id (stop) or the number of the run (cancel).
+
+    "go on" ends the wait that the runner counts down.
+    """
 
     id: str
     kind: Kind

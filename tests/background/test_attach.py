@@ -104,3 +104,19 @@ def test_logs_are_plain_lines_and_may_be_followed_to_the_end(world: World) -> No
     lines = [line.strip() for line in printed.stdout.splitlines()]
     assert [line for line in lines if line in ("one", "two", "three", "four")] == ["one", "two", "three", "four"]
     assert "\x1b" not in printed.stdout
+
+
+def test_an_empty_enter_ends_a_wait(world: World, typed: Typed) -> None:
+    world.script({**chunk(), "state": {"state": "running", "phase": "research"}, "wait": [5, "CI"]}, research())
+    assert world.run("--detach").returncode == 0
+    window = typed("attach")
+    window.expect(b"Enter go on now")
+    window.send(b"look at the cache\r")
+    window.expect("→ sent: look at the cache".encode())
+    assert not world.records("wait_ended")
+    window.send(b"\r")
+    window.expect(GATE)
+    assert world.records("wait_ended")[0]["early"] is True
+    assert "look at the cache" in world.prompt(2)
+    window.send(b"b")
+    assert window.wait() == 0
