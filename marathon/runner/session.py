@@ -273,6 +273,10 @@ def _host(marathon: Marathon, life: Life, phase: Phase, prompt: str, log: str, m
         message = marathon.store.put("steer", text=text, later=for_next_session)
         return None if for_next_session else next((one for one in new_steering() if one.id == message), None)
 
+    def on_tick() -> bool:
+        marathon.emit.log.turn_over()  # pi writes to it too, in its own terminal
+        return marathon.stops.now()
+
     usage_file = marathon.task.runs.session_path(life.run, "prompts", life.iteration, "usage.jsonl")
     env = environment(marathon, life, phase.id, prompt)
     if marathon.options.sandbox:
@@ -284,7 +288,7 @@ def _host(marathon: Marathon, life: Life, phase: Phase, prompt: str, log: str, m
         lock_fd=marathon.lease.fd,
         signals=marathon.signals,
         emit=meter.emit,
-        on_tick=marathon.stops.now,
+        on_tick=on_tick,
         timeout=marathon.options.limits.session_timeout or None,
         start=run,
         mail=marathon.channel.read,
