@@ -14,7 +14,7 @@ import click
 from click.core import ParameterSource
 
 from marathon import __version__
-from marathon.cli.arguments import BUDGETS, DURATION, MONEY, SESSIONS, TASK, TIME, TOKENS, usual_value
+from marathon.cli.arguments import BUDGETS, DURATION, MONEY, SANDBOX, SESSIONS, TASK, TIME, TOKENS, usual_value
 from marathon.cli.unseen import arguments
 from marathon.errors import MarathonError
 
@@ -153,7 +153,7 @@ _CHOSEN = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)  # whatever
 COUNT = click.IntRange(min=0)
 _AGENT = "pi, claude, codex, gemini, opencode, rehearsal; acp or command (a program after --). a,b: b takes over."
 _SET = "For one phase: agent, model, thinking, args or tools, such as plan.model=opus; plan= forgets it."
-_SANDBOX = "Run the agent under bubblewrap: it writes only the project and the task. offline: without network."
+_SANDBOX = "Run the agent behind a wall (bubblewrap): it writes only the task, and the project where its phase may."
 _HUMAN = "Restart a finished or paused task with this feedback (help is --help)."
 _HERE = "Work in this directory, not in the project's root or where the task last ran."
 _WORKTREE = "Work in a git worktree on its own branch, marathon/TASK if none is given."
@@ -199,7 +199,7 @@ EPILOG = (
 @click.option("--worktree", is_flag=False, flag_value="", metavar="[BRANCH]", allow_from_autoenv=False, help=_WORKTREE)
 @click.option("--adopt", is_flag=True, allow_from_autoenv=False, help=_ADOPT)
 @click.option("--detach", is_flag=True, allow_from_autoenv=False, help=_DETACH)
-@click.option("--sandbox", is_flag=False, flag_value="on", type=click.Choice(["on", "offline", "off"]), help=_SANDBOX)
+@click.option("--sandbox", is_flag=False, flag_value="on", type=SANDBOX, help=_SANDBOX)
 @click.option("--max-iterations", type=SESSIONS, default="100", show_default=True, help="Sessions; 0: no limit.")
 @click.option("--max-time", type=TIME, default="0", help="Working time such as 90m or 8h; 0: no limit.")
 @click.option("--max-cost", type=MONEY, default="0", help="What the agent may cost; +10: so much more. 0: no limit.")

@@ -7,7 +7,7 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,7 +32,7 @@ from marathon.core.records import Record
 from marathon.core.restart import left_behind
 from marathon.core.text import clean, one_line, utc
 from marathon.errors import AgentUnavailable, MarathonError, NotAdopted, WrongUsage
-from marathon.process.sandbox import problem
+from marathon.process.sandbox import problem, what_is_left
 from marathon.process.signals import Interrupted, Signals
 from marathon.process.terminal import interactive, on_terminal
 from marathon.process.tree import look
@@ -69,7 +69,7 @@ from marathon.surfaces.shell import ShellSurface
 from marathon.surfaces.terminal import TerminalSurface
 
 _BY_SIGNAL = 128  # exit codes from here on
-_START_AT_ONCE = ("command", "rehearsal")  # others are started once beforehand, which takes seconds
+_WITHOUT_MODEL = ("command", "rehearsal")  # others are started once beforehand, which takes seconds
 
 
 def run_task(line: CommandLine, shown: Path) -> int:
@@ -117,15 +117,12 @@ def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
         )
     if not line.here:
         check_place(task, project)
-    if options.sandbox and (why := problem()):
-        started = "" if "sandbox" in line.typed else " This task was started with it. To go on without: --sandbox=off"
-        raise AgentUnavailable(f"--sandbox: {why}{started}")
     if not records and isinstance(course, Phases):
         check_workflow(course)
     # Said before an agent is looked for. The lease decides, and ends what a dead runner has left.
     if (holder := holder_of(task.lock_path)) and look(holder.pid):
         raise Held(shown, holder)
-    if on_terminal() and not line.as_json and team.names[0] not in _START_AT_ONCE:
+    if on_terminal() and not line.as_json and team.names[0] not in _WITHOUT_MODEL:
         print(f"Starting {team.names[0]}…", flush=True)
     phases = course.pinned(fold(records, course)).phases_of(course.workflow) if isinstance(course, Phases) else ()
     check_agents(team, line, phases)
@@ -158,12 +155,29 @@ def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
 
 def check_agents(team: Team, line: CommandLine, phases: Iterable[Phase] = ()) -> None:
     """Refuse an agent that cannot work here, naming others that can."""
+    phases = list(phases)
+    if line.sandbox not in (None, "off"):
+        _check_sandbox(line, [*team.names, *(phase.agent for phase in phases if phase.agent)])
     try:
         team.check(phases)
     except AgentUnavailable as error:
         name = team.names[0]
         started = f"This task was started with {name}." if line.goes_on_with_agent else ""
         raise AgentUnavailable(" ".join(filter(None, (str(error), started, installed_instead(name))))) from error
+
+
+def _check_sandbox(line: CommandLine, names: Sequence[str]) -> None:
+    started = "" if "sandbox" in line.typed else " This task was started with it. To go on without: --sandbox=off"
+    if why := problem():
+        raise AgentUnavailable(f"--sandbox: {why}{started}")
+    asks = [name for name in names if name not in _WITHOUT_MODEL]
+    if line.sandbox == "offline" and asks:
+        raise WrongUsage(
+            f"--sandbox=offline: {asks[0]} asks a model, and has no network then, not even this machine's own. "
+            f"Use --sandbox, or an agent that asks none ({', '.join(_WITHOUT_MODEL)}).{started}"
+        )
+    if left := what_is_left(line.mode == "tui" or (line.mode is None and on_terminal())):
+        click.echo(f"--sandbox: {left} With --mode stream it has none.", err=True)
 
 
 def without_terminal(line: CommandLine) -> CommandLine:
