@@ -18,7 +18,11 @@ default_signals()
 
 # The tests of these files share something that takes long to make. The mark for it (xdist_group) has no effect with
 # this pytest, because xdist sets a name that pytest no longer reads.
-TOGETHER = ("tests/packaging/test_wheel.py", "tests/web/test_in_a_browser.py")
+TOGETHER = (
+    "tests/packaging/test_ready_checkout.py",
+    "tests/packaging/test_wheel.py",
+    "tests/web/test_in_a_browser.py",
+)
 
 
 class Together(LoadScopeScheduling):  # type: ignore[misc]
