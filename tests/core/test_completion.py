@@ -16,7 +16,17 @@ from marathon.core.courses.phases import Phases
 from marathon.core.criteria import Criterion
 from marathon.core.decide import next_step
 from marathon.core.error_kind import Kind
-from marathon.core.records import Answer, Checked, CheckResult, CriteriaFound, Finished, Gate, Record, SessionStarted
+from marathon.core.records import (
+    Answer,
+    Checked,
+    CheckResult,
+    CriteriaFound,
+    FilesMissing,
+    Finished,
+    Gate,
+    Record,
+    SessionStarted,
+)
 from marathon.core.steps import Finish, RunSession, Step, Verify
 from tests.core.making import RPI, begun, fold, left, library, started, thorough, verdict, workflow
 from tests.core.play import Play
@@ -79,6 +89,7 @@ def test_results_of_other_criteria_do_not_count() -> None:
     assert step(proposed(checked("tests", "lint", "reads well", digest="older"))) == Verify(WANTED)
     harder = CriteriaFound(digest="e", criteria=[*WANTED.criteria, Criterion(name="fast", command="bench")])
     assert step(proposed(checked("tests", "lint", "reads well"), harder)) == Verify(harder)
+    assert step(proposed(checked("tests", "lint", "reads well"), harder, WANTED)) == Verify(WANTED)
 
 
 def test_results_of_an_earlier_session_do_not_count() -> None:
@@ -175,6 +186,15 @@ def test_a_gate_without_unmet_criteria_cannot_be_accepted_away() -> None:
     assert isinstance(gate, Gate)
     assert (gate.reason, gate.about) == ("stuck", [])
     assert isinstance(step([*missing, opened(gate), verdict("accept", text="x")]), RunSession)
+
+
+def test_an_accept_of_missing_files_ends_nothing() -> None:
+    """It is not offered there, and counts for nothing if it comes all the same."""
+    gone: list[Record] = [begun("implement"), FilesMissing(names=["plan.md"])]
+    gate = step(gone)
+    assert isinstance(gate, Gate)
+    assert (gate.reason, gate.about) == ("missing", ["plan.md"])
+    assert step([*gone, opened(gate), verdict("accept", text="x")]) == gate
 
 
 # How it is known

@@ -759,6 +759,19 @@ def test_what_a_limit_held_up_is_done_once_more_is_allowed(case: str) -> None:
     assert all(words in told(answered) for words in given.words)
 
 
+def test_a_session_that_starts_with_four_fifths_used_up_says_so_once() -> None:
+    def warned(sessions: int, *told: str) -> list[str]:
+        session: list[Record] = [started("implement", warned=list(told)), CHUNK]
+        records = [begun("implement"), *session * sessions]
+        step = decide(records, limits=Limits(max_iterations=5))
+        assert isinstance(step, RunSession)
+        return [budget for budget, _ in step.warnings]
+
+    assert warned(3) == []
+    assert warned(4) == ["max_iterations"]
+    assert warned(4, "max_iterations") == []
+
+
 def test_a_human_may_choose_another_phase_at_a_limit() -> None:
     records = [*after("implement", NO_RESULT), LIMIT, verdict("redo", phase="plan")]
     assert in_words(decide(records, limits=ONE)) == "move plan"
