@@ -24,6 +24,7 @@ from marathon.core.records import (
     FilesMissing,
     Finished,
     Gate,
+    Moved,
     Record,
     SessionStarted,
 )
@@ -96,6 +97,17 @@ def test_results_of_an_earlier_session_do_not_count() -> None:
     all_of_them = checked("tests", "lint", "reads well")
     later = [*proposed(all_of_them), started("implement", 2), left("completed/done")]
     assert step(later) == Verify(WANTED)
+
+
+def test_results_do_not_count_for_work_that_is_looked_at_again() -> None:
+    """As where the task's folder was moved, and what lies there is not what was reviewed."""
+    last = library(workflow("one", {"id": "work", "gate": True, "output": "result.md"}))
+    records: list[Record] = [begun("work", last, "one"), WANTED, started("work"), DONE]
+    records += [
+        checked("tests", "lint", "reads well"),
+        Moved(path=[("one", 0)], steps=2, phase="work", claimed=["work"]),
+    ]
+    assert next_step(fold(records, last), Phases(last), Limits()) == Verify(WANTED)
 
 
 def test_completion_on_the_last_allowed_session_is_completion() -> None:
@@ -263,6 +275,7 @@ def test_a_task_whose_criteria_were_all_removed_is_not_done_without_a_yes() -> N
 
 
 def test_criteria_that_cannot_be_read_end_nothing() -> None:
+    assert not all_met(CriteriaFound(agreed=False, problem="line 3"), Checked(digest="", results=[]))
     broken = CriteriaFound(criteria=[TESTS], agreed=False, problem="checks.toml: line 3")
     found = step(proposed(broken))
     assert isinstance(found, Gate)

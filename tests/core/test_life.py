@@ -16,6 +16,7 @@ from marathon.core.criteria import Criterion
 from marathon.core.human_note import HumanNote, Reply
 from marathon.core.life import Life, Steer, apply
 from marathon.core.records import (
+    AgentTakesOver,
     Cancelled,
     CriteriaFound,
     DefinitionFound,
@@ -407,6 +408,19 @@ def test_a_wait_that_is_over_is_remembered_for_the_next_session_only() -> None:
     assert fold(waiting).wait == wait_record()
     assert fold([*waiting, WaitEnded()]).waited == wait_record()
     assert fold([*waiting, WaitEnded(), started("research", 2)]).waited is None
+
+
+def test_only_time_that_an_outage_took_counts_as_away() -> None:
+    def away(kind: str, **ended: Any) -> float:
+        return fold([begun("research"), started(), left(), wait_record(kind=kind), WaitEnded(**ended)]).streaks.away
+
+    assert [away("outage"), away("outage", early=True), away("retry"), away("agent")] == [300, 0, 0, 0]
+
+
+def test_an_agent_that_failed_may_be_tried_again_after_a_good_session() -> None:
+    failed = [begun("research"), started(), CRASH, AgentTakesOver(agent="codex", after="claude", cause="no key")]
+    assert fold([*failed, started(), CRASH]).unable == ("claude",)
+    assert fold([*failed, started(), left()]).unable == ()
 
 
 # Runs
