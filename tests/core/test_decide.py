@@ -701,7 +701,7 @@ def test_a_yes_counts_for_the_files_that_were_named_and_until_they_are_back() ->
 @pytest.mark.parametrize("ended", [CHUNK, WAITS], ids=["before a session", "before a wait"])
 def test_a_colleague_is_asked_after_each_session_and_once(ended: SessionEnded) -> None:
     meant = in_words(decide(after("implement", ended)))
-    records = [begun("implement"), OversightSet(oversight="colleague"), started("implement"), ended]
+    records: list[Record] = [begun("implement"), OversightSet(oversight="colleague"), started("implement"), ended]
     step = decide(records)
     assert isinstance(step, Gate)
     assert step.reason == "session"
@@ -721,7 +721,7 @@ def test_a_colleague_is_asked_after_each_session_and_once(ended: SessionEnded) -
 def test_what_was_written_elsewhere_is_asked_about_where_no_review_tells_it_and_once(
     phase: str, writes: dict[str, Any], asks: bool
 ) -> None:
-    records = after(phase, left(f"running/{phase}", writes=writes))
+    records: list[Record] = after(phase, left(f"running/{phase}", writes=writes))
     step = decide(records)
     assert (isinstance(step, Gate) and step.reason == "writes") == asks
     if isinstance(step, Gate):

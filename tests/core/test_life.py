@@ -418,7 +418,12 @@ def test_only_time_that_an_outage_took_counts_as_away() -> None:
 
 
 def test_an_agent_that_failed_may_be_tried_again_after_a_good_session() -> None:
-    failed = [begun("research"), started(), CRASH, AgentTakesOver(agent="codex", after="claude", cause="no key")]
+    failed: list[Record] = [
+        begun("research"),
+        started(),
+        CRASH,
+        AgentTakesOver(agent="codex", after="claude", cause="no key"),
+    ]
     assert fold([*failed, started(), CRASH]).unable == ("claude",)
     assert fold([*failed, started(), left()]).unable == ()
 
