@@ -19,6 +19,7 @@ from marathon.core.records import (
     Gate,
     LimitSet,
     Moved,
+    OversightSet,
     Reason,
     Record,
     RunStarted,
@@ -670,7 +671,12 @@ GONE = FilesMissing(names=["plan.md"])
 LOST = gate("missing", "implement", onward="again", about=["plan.md"])
 
 
-@pytest.mark.parametrize("ended", [CHUNK, left("completed/done")], ids=["before a session", "before the end"])
+WAITS = left("running/implement", wait={"seconds": 300, "reason": "CI"})
+
+
+@pytest.mark.parametrize(
+    "ended", [CHUNK, left("completed/done"), WAITS], ids=["before a session", "before the end", "before a wait"]
+)
 def test_a_missing_file_is_a_gate_that_closes_when_the_file_is_back(ended: SessionEnded) -> None:
     records: list[Record] = after("implement", ended)
     meant = in_words(decide(records))
@@ -690,6 +696,36 @@ def test_a_yes_counts_for_the_files_that_were_named_and_until_they_are_back() ->
     both = [*records, FilesMissing(names=["instructions.md", "plan.md"])]
     assert told(decide(both)).startswith("instructions.md is missing or blank")
     assert in_words(decide([*records, FilesMissing(), GONE])) == "gate missing implement, then again"
+
+
+@pytest.mark.parametrize("ended", [CHUNK, WAITS], ids=["before a session", "before a wait"])
+def test_a_colleague_is_asked_after_each_session_and_once(ended: SessionEnded) -> None:
+    meant = in_words(decide(after("implement", ended)))
+    records: list[Record] = [begun("implement"), OversightSet(oversight="colleague"), started("implement"), ended]
+    step = decide(records)
+    assert isinstance(step, Gate)
+    assert step.reason == "session"
+    assert in_words(decide([*records, replace(step, token="t"), verdict()])) == meant
+
+
+@pytest.mark.parametrize(
+    ("phase", "writes", "asks"),
+    [
+        ("research", {"tree": "t", "files": ["a.py"], "count": 1}, False),
+        ("research", {"tree": "t", "files": ["a.py"], "count": 1, "by_agent": ["a.py"]}, False),  # its review tells it
+        ("implement", {"tree": "t", "files": ["a.py"], "count": 1}, False),
+        ("implement", {"tree": "t", "files": ["a.py"], "count": 1, "by_agent": ["a.py"]}, True),
+        ("research", {"left": "a.py is open"}, True),
+    ],
+)
+def test_what_was_written_elsewhere_is_asked_about_where_no_review_tells_it_and_once(
+    phase: str, writes: dict[str, Any], asks: bool
+) -> None:
+    records: list[Record] = after(phase, left(f"running/{phase}", writes=writes))
+    step = decide(records)
+    assert (isinstance(step, Gate) and step.reason == "writes") == asks
+    if isinstance(step, Gate):
+        assert in_words(decide([*records, replace(step, token="t"), verdict()])) == f"session {phase}"
 
 
 def test_reviews_stand_until_their_phase_is_done_again() -> None:
@@ -757,6 +793,19 @@ def test_what_a_limit_held_up_is_done_once_more_is_allowed(case: str) -> None:
     answered = decide([*records, verdict()], limits=ONE)
     assert in_words(answered).split()[:2] == given.step.split()[:2]
     assert all(words in told(answered) for words in given.words)
+
+
+def test_a_session_that_starts_with_four_fifths_used_up_says_so_once() -> None:
+    def warned(sessions: int, *told: str) -> list[str]:
+        session: list[Record] = [started("implement", warned=list(told)), CHUNK]
+        records = [begun("implement"), *session * sessions]
+        step = decide(records, limits=Limits(max_iterations=5))
+        assert isinstance(step, RunSession)
+        return [budget for budget, _ in step.warnings]
+
+    assert warned(3) == []
+    assert warned(4) == ["max_iterations"]
+    assert warned(4, "max_iterations") == []
 
 
 def test_a_human_may_choose_another_phase_at_a_limit() -> None:

@@ -12,24 +12,32 @@ from marathon.core.breakers import CUT_SHORT, Streaks
 from marathon.core.budgets import Usage
 from marathon.core.courses.phases import Phases, Place
 from marathon.core.courses.workflow import Position, Segment
+from marathon.core.criteria import Criterion
 from marathon.core.human_note import HumanNote, Reply
 from marathon.core.life import Life, Steer, apply
 from marathon.core.records import (
+    AgentTakesOver,
     Cancelled,
+    CriteriaFound,
+    DefinitionFound,
     FeedbackWritten,
     Finished,
     HumanMark,
+    LimitSet,
     Moved,
+    OversightSet,
     Reason,
     Record,
     Remark,
     RestartBegun,
     RunStarted,
     SessionEnded,
+    StartedWith,
     SteerTaken,
     Torn,
     WaitEnded,
     WaitStarted,
+    WorktreeSet,
     parse_record,
 )
 from tests.core.making import RPI, after, begun, fold, gate, left, mark, open_things, read, started, thorough, verdict
@@ -402,6 +410,24 @@ def test_a_wait_that_is_over_is_remembered_for_the_next_session_only() -> None:
     assert fold([*waiting, WaitEnded(), started("research", 2)]).waited is None
 
 
+def test_only_time_that_an_outage_took_counts_as_away() -> None:
+    def away(kind: str, **ended: Any) -> float:
+        return fold([begun("research"), started(), left(), wait_record(kind=kind), WaitEnded(**ended)]).streaks.away
+
+    assert [away("outage"), away("outage", early=True), away("retry"), away("agent")] == [300, 0, 0, 0]
+
+
+def test_an_agent_that_failed_may_be_tried_again_after_a_good_session() -> None:
+    failed: list[Record] = [
+        begun("research"),
+        started(),
+        CRASH,
+        AgentTakesOver(agent="codex", after="claude", cause="no key"),
+    ]
+    assert fold([*failed, started(), CRASH]).unable == ("claude",)
+    assert fold([*failed, started(), left()]).unable == ()
+
+
 # Runs
 
 
@@ -440,6 +466,31 @@ def test_a_new_run_begins_anew_and_keeps_what_is_owed_to_the_human() -> None:
         steer=(Steer("1", "still owed"),),
         seconds=15,
     )
+
+
+def test_a_new_run_keeps_what_a_human_set_for_the_task() -> None:
+    pinned = DefinitionFound(workflow="rpi", definitions=RPI, digest="agreed", agreed=True)
+    refused = DefinitionFound(workflow="rpi", definitions=RPI, digest="refused", agreed=False)
+    tests = Criterion(name="tests", command="pytest")
+    criteria = CriteriaFound(digest="d", criteria=[tests], agreed=True)
+    began = StartedWith(agent="claude")
+    place = WorktreeSet(branch="marathon/x", folder="/worktrees/x")
+    set_before: list[Record] = [
+        OversightSet(oversight="colleague"),
+        LimitSet(name="max_cost", value=5),
+        began,
+        place,
+        pinned,
+        criteria,
+    ]
+    shown = gate("redefined", digest="refused", answered={"c1": "done"})
+    now = fold([begun("research"), *set_before, refused, shown, verdict("redo"), RESTART, RUN_2])
+    assert now.run == 2
+    assert (now.oversight, now.limits) == ("colleague", (("max_cost", 5),))
+    assert (now.started_with, now.worktree) == (began, place)
+    assert (now.pinned, now.definition, now.kept) == (pinned, refused, "refused")
+    assert (now.criteria, now.agreed) == (criteria, (tests,))
+    assert now.comment_answers == (("c1", "done"),)
 
 
 def test_a_finished_and_a_cancelled_task_say_so() -> None:
