@@ -54,7 +54,8 @@ def sights(seen: TaskAtGate, gate: Gate, found: Sequence[Standing]) -> list[Sigh
                 "always" if _may_have_changed(seen, gate) else "never",
             ),
         ]
-    keys.append(Sight("g", "code", "diff", lambda: _code(seen)))
+    reviews_code = POLICIES[gate.reason].review_round and seen.where.phase and seen.where.phase.writes == "project"
+    keys.append(Sight("g", "code", "diff", lambda: _code(seen), "always" if reviews_code else "more"))
     if seen.life.steps and seen.life.steps[1]:
         keys.append(Sight("s", "steps", "plain", lambda: _steps(document_text(seen, PLAN))))
     if found:
