@@ -19,7 +19,15 @@ from marathon.cli.options import CommandLine, as_started, check_place, phase_set
 from marathon.cli.overview import in_index
 from marathon.cli.restart import Choice, ask, give_feedback, refuse
 from marathon.cli.settings import notifications, project_settings
-from marathon.cli.workplace import IN_PROJECT, farewell, last_set, warn_of_others, worktree_for
+from marathon.cli.workplace import (
+    IN_PROJECT,
+    changes_since,
+    farewell,
+    last_set,
+    warn_of_others,
+    what_next,
+    worktree_for,
+)
 from marathon.core.courses.base import Course
 from marathon.core.courses.measured import MeasuredLoop
 from marathon.core.courses.phases import Phases
@@ -148,8 +156,12 @@ def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
 
     warn_of_others(folder, task.folder)
     code = conduct(line, replace(options, home=project), folder, team, course, begin=begin)
-    if place.branch and code == COMPLETED and not line.as_json:
-        click.echo("\n".join(map(clean, farewell(place, project))))
+    if code == COMPLETED and not line.as_json and not line.detach:
+        if place.branch:
+            lies, merges = farewell(place, project)
+        else:
+            lies, merges = changes_since(read_journal(task.journal_path)), False
+        click.echo("\n".join(map(clean, [*lies, *what_next(line, shown, place.branch if merges else "")])))
     return code
 
 

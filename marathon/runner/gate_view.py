@@ -21,9 +21,6 @@ from marathon.store.comments import add_comment
 from marathon.store.events import has_output
 from marathon.store.task import Task
 from marathon.surfaces.base import Commenting, GateView
-from marathon.surfaces.gate_text import check_lines
-
-MUST = " (must)"
 
 
 class TaskAtGate(Protocol):
@@ -58,11 +55,11 @@ def gate_view(seen: TaskAtGate, gate: Gate, *, resume: str, program: str, code: 
         commenting=_commenting(seen, at_hand) if at_hand else None,
         total=total_of(life),
         summary=summary_line(seen, gate, found),
-        unanswered=[each.comment.id + MUST * (each.comment.kind == "must") for each in asked(gate, found) if each.open],
+        comments=[*asked(gate, found), *(each for each in found if not each.sent)],
         breadcrumb=where.breadcrumb,
         resume=resume,
         program=program,
-        checks=check_lines(life.checked.results) if life.checked else (),
+        checks=life.checked.results if life.checked else (),
         rating=life.rating,
         denied=life.denied,
         log=_shown_log(seen, log) if policy.shows_log else None,

@@ -45,10 +45,17 @@ def sights(seen: TaskAtGate, gate: Gate, found: Sequence[Standing]) -> list[Sigh
     keys: list[Sight] = []
     if document:
         keys += [
-            Sight("v", document, "document", lambda: document_text(seen, document)),
-            Sight("d", "since your last look", "diff", lambda: "\n".join(_changes(seen, gate))),
+            Sight("v", "read", "document", lambda: document_text(seen, document), "always"),
+            Sight(
+                "d",
+                "changes",
+                "diff",
+                lambda: "\n".join(_changes(seen, gate)),
+                "always" if _may_have_changed(seen, gate) else "never",
+            ),
         ]
-    keys.append(Sight("g", "code", "diff", lambda: _code(seen)))
+    reviews_code = POLICIES[gate.reason].review_round and seen.where.phase and seen.where.phase.writes == "project"
+    keys.append(Sight("g", "code", "diff", lambda: _code(seen), "always" if reviews_code else "more"))
     if seen.life.steps and seen.life.steps[1]:
         keys.append(Sight("s", "steps", "plain", lambda: _steps(document_text(seen, PLAN))))
     if found:
@@ -76,6 +83,11 @@ def _log_text(log: Path) -> str:
         screen(event)
     screen.close()
     return out.getvalue()[-_LONGEST_LOG:]
+
+
+def _may_have_changed(seen: TaskAtGate, gate: Gate) -> bool:
+    output = seen.where.phase.output if seen.where.phase else None
+    return bool(output and last_look(seen, gate, rounds(seen))) or any(hand_edits.edits_so_far(seen, gate))
 
 
 def _changes(seen: TaskAtGate, gate: Gate) -> Iterator[str]:

@@ -21,6 +21,6 @@ class ShellSurface:
             offered = commands(view.offers, str(view.task), view.code)
             typed = [f"  {command.replace('pi-marathon', view.program, 1)}" for command in offered]
             how = "Answer it with one of:" if view.code else "Answer it at its own terminal (--answers-here)."
-            lines = [*describe(view), "", how, *(typed if view.code else ()), f"then: {view.resume}"]
+            lines = [*describe(view), how, *(typed if view.code else ()), f"then: {view.resume}"]
             self._emit(Notice("\n".join(lines)))
         return answer

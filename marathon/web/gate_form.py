@@ -55,7 +55,8 @@ def _verdicts(session: Session, view: View, gate: Gate, words: str, wants_answer
     offered = [each for each in view.known.offers if each.choice in SENT]
     answers = list({_answer(each): each for each in reversed(offered)}.values())[::-1]
     usual = [each for each in answers if not each.heavy]
-    ask = usual[0].ask if usual and usual[0].choice == "answer" else "Your words, if you have any, for human.md:"
+    question = usual and usual[0].choice == "answer"
+    ask = f"{usual[0].ask} (empty: the agent decides)" if question else "Your words, if you have any, for human.md:"
     field = [h("label", ask, for_="words"), h("textarea", words, id="words", name="words", rows=4)]
     takes = any(each.words != "none" and not each.heavy for each in offered)
     back = [each for each in usual if wants_answers and (each.choice, each.phase) == ("redo", gate.phase)]

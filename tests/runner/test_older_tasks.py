@@ -112,7 +112,7 @@ def test_an_open_gate_is_still_open_and_its_answer_leads_on(world: World, name: 
     logs = files_of(world.task / ".marathon" / "runs")
     ran = world.run()
     assert ran.returncode == code, ran.stdout + ran.stderr
-    assert "MARATHON PAUSED" in ran.stdout
+    assert ("MARATHON PAUSED" in ran.stdout) is (name != "gate_checks"), "what is agreed to is a short question"
     assert f"pi-marathon {verb} task" in ran.stdout
     assert world.sessions() == 0, "nothing begins before the human has answered"
     answered = world.cli(verb, "task", *words)

@@ -39,7 +39,7 @@ def test_from_the_list_to_the_next_session(web: Web, world: World) -> None:
     assert 'data-line="1-1"' in page
     assert client.buttons() == {
         "Continue to next phase (plan)": "continue",
-        "Add feedback, then redo research": "redo research",
+        "Send back: say why, research is done again": "redo research",
         "Cancel this run": "cancel",
     }
     assert answered(client, "cancel") == 409  # needs the tick
