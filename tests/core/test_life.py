@@ -412,9 +412,10 @@ def test_a_wait_that_is_over_is_remembered_for_the_next_session_only() -> None:
 
 def test_only_time_that_an_outage_took_counts_as_away() -> None:
     def away(kind: str, **ended: Any) -> float:
-        return fold([begun("research"), started(), left(), wait_record(kind=kind), WaitEnded(**ended)]).streaks.away
+        failed = left(ending="failed", outage=True)
+        return fold([begun("research"), started(), failed, wait_record(kind=kind), WaitEnded(**ended)]).streaks.away
 
-    assert [away("outage"), away("outage", early=True), away("retry"), away("agent")] == [300, 0, 0, 0]
+    assert [away("outage"), away("outage", early=True), away("retry"), away("agent")] == [300, 0, 300, 0]
 
 
 def test_an_agent_that_failed_may_be_tried_again_after_a_good_session() -> None:
