@@ -412,7 +412,7 @@ def test_a_wait_that_is_over_is_remembered_for_the_next_session_only() -> None:
 
 def test_only_time_that_an_outage_took_counts_as_away() -> None:
     def away(kind: str, **ended: Any) -> float:
-        failed = left(ending="failed", outage=True)
+        failed = left(ending="crashed", outage=True)
         return fold([begun("research"), started(), failed, wait_record(kind=kind), WaitEnded(**ended)]).streaks.away
 
     assert [away("outage"), away("outage", early=True), away("retry"), away("agent")] == [300, 0, 300, 0]
