@@ -22,7 +22,7 @@ class ClaudeTui(ProgramAgent):
 
     def run(self, host: Host) -> Outcome:
         hooks = json.loads(with_hooks("", "pi-marathon"))
-        return run_in_terminal(("claude", *permissions(hooks), *self.args), host)
+        return run_in_terminal(("claude", *permissions(host.env, hooks), *self.args), host)
 
 
 class CodexTui(ProgramAgent):
@@ -31,7 +31,7 @@ class CodexTui(ProgramAgent):
     program = CODEX
 
     def run(self, host: Host) -> Outcome:
-        ours = settings(host.project, host.env["MARATHON_TASK_DIR"])
+        ours = settings(host.project, host.env)
         return run_in_terminal(("codex", "--no-daemon", *ours, *_NOTIFY, *self.args), host)
 
 

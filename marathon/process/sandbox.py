@@ -35,8 +35,8 @@ _BASE = (
     *(word for name in _SESSION for word in ("--unsetenv", name)),
     *("--cap-drop", "ALL"),
 )
-# Root would keep what takes a mount away. What it needs among files of several users stays.
-_OF_ROOT = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
+# Root would keep what takes a mount away. What it needs among files of several users stays, and for a sandbox in ours.
+_OF_ROOT = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETFCAP", "SETGID", "SETUID")
 _OTHERS = ("/tmp", "/run", "/dev", "/proc")  # have no socket from outside
 
 _LOAD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06
@@ -97,6 +97,11 @@ def as_variable(wall: Sequence[str], session: Sequence[Place]) -> str:
 def wall_of(env: Mapping[str, str]) -> list[str]:
     """Without what is for one session. A program behind another wall has to be started again."""
     return list(json.loads(env[WRAP])["wall"]) if WRAP in env else []
+
+
+def may_write(env: Mapping[str, str], folder: Path) -> bool:
+    """Whether a sandbox of ours lets its program write in this folder, which it names itself."""
+    return WRAP not in env or os.path.realpath(folder) in _after("--bind-try", wall_of(env))
 
 
 @contextlib.contextmanager

@@ -21,6 +21,7 @@ import pytest
 from tests.git.test_snapshot import git
 from tests.process.driver import until
 from tests.support.debian import need_bubblewrap
+from tests.support.loops import LoopWorld
 from tests.support.world import World
 
 ATTEMPTS = Path(__file__).with_name("attempts.py")
@@ -273,3 +274,61 @@ def test_an_agent_does_not_choose_the_repository_that_it_may_write(world: World,
             f"{other}/.git/description": False,
             "commit": False,
         }
+
+
+def test_checks_run_what_the_agent_wrote_behind_the_same_wall(world: World, machine: Path) -> None:
+    harm = f"echo x >> {machine}/home/.bashrc || touch held; echo y > made; test -e held"
+    (world.task / "checks.toml").write_text(f'[[check]]\nname = "x"\ncommand = "{harm}"\n')
+    state = '{"state": "completed", "phase": "done", "iteration": 1, "updatedAt": "2026-02-02T14:30:00Z"}'
+    agent = ("sh", "-c", f"echo '{state}' > task/STATE.json; echo done > task/result.md")
+    once = ("--workflow", "loop", "--trust", "--max-iterations", "1", "--sandbox")
+    ran = world.cli("--task", "task", "--agent", "command", *once, "--", *agent)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert (machine / "home/.bashrc").read_text() == "# mine\n"
+    assert (world.project / "made").exists()
+
+
+def test_a_measured_loop_and_what_it_measures_stay_inside(world: World, machine: Path) -> None:
+    loop, out = LoopWorld(world), machine / "home/out"
+    held = f"touch {out} 2>/dev/null; "
+    loop.start(verify=f"{held}touch .git {loop.folder}/state.json 2>/dev/null; cat speed")
+    harm = f"{held}echo x >> {loop.folder}/results.jsonl; echo 50 > speed"
+    once = ("--trust", "--agent", "command", "--max-iterations", "1", "--sandbox")
+    ran = loop.type("loop", "run", "perf", *once, "--", "sh", "-c", harm)
+    assert loop.actions()[-2:] == ["baseline", "keep"], ran.stdout + ran.stderr
+    assert loop.speed() == "50"
+    assert not out.exists()
+
+
+def test_offline_needs_an_agent_without_a_model_and_hosts_are_not_chosen(world: World) -> None:
+    offline = world.cli("--task", "task", "--agent", "command,codex", "--sandbox=offline", "--", "true")
+    assert offline.returncode == 2
+    assert "--sandbox=offline: codex asks a model, and has no network then" in offline.stderr
+    hosts = world.cli("--task", "task", "--agent", "command", "--sandbox=api.anthropic.com", "--", "true")
+    assert hosts.returncode == 2
+    assert "the network is on or off here, not open for some hosts" in hosts.stderr
+
+
+@pytest.mark.parametrize(
+    ("bwrap", "said"),
+    [
+        ('[ $1 = --version ] && echo "bubblewrap 0.3.1" || exit 1', "bwrap 0.3.1 is too old"),
+        (
+            "echo 'bwrap: No permissions to create new namespace' >&2; exit 1",
+            "No permissions to create new namespace. ",
+        ),
+        ("", "bwrap was not found. Install bubblewrap"),
+    ],
+)
+def test_doctor_and_the_start_say_what_the_sandbox_lacks(world: World, bwrap: str, said: str) -> None:
+    folder = world.home / "bin"
+    folder.mkdir()
+    for name in ("sh", "env", "git"):
+        (folder / name).symlink_to(str(shutil.which(name)))
+    if bwrap:
+        (folder / "bwrap").write_text(f"#!/bin/sh\n{bwrap}\n")
+        (folder / "bwrap").chmod(0o755)
+    started = world.cli("--task", "task", "--agent", "command", "--sandbox", "--", "true", PATH=str(folder))
+    assert started.returncode == 1
+    assert said in started.stderr
+    assert said.partition(". ")[0] in world.cli("doctor", PATH=str(folder)).stdout

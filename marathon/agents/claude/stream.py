@@ -19,6 +19,7 @@ from marathon.core.budgets import Usage, number_in, usage_in
 from marathon.core.events import Context, Event, Notice, Text, ToolCalled, ToolEnded, Used
 from marathon.core.life import Steer
 from marathon.core.text import one_line, says_complete
+from marathon.process.sandbox import WRAP
 from marathon.store.places import states_folder
 
 _LOG_IN = "start claude and type /login"
@@ -46,11 +47,12 @@ def has_sandbox() -> bool:
     return all(map(shutil.which, ("bwrap", "socat")))
 
 
-def permissions(settings: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+def permissions(env: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> tuple[str, ...]:
     """The arguments that let Claude work on the task: inside its sandbox where there is one."""
     sandbox = {
         "enabled": True,
         "autoAllowBashIfSandboxed": True,
+        "enableWeakerNestedSandbox": WRAP in env,  # inside ours it cannot mount a process table of its own
         "filesystem": {"allowWrite": [str(states_folder())]},  # for pi-marathon wait and ask
     }
     given = {**(settings or {}), **({"sandbox": sandbox} if has_sandbox() else {})}
@@ -68,7 +70,7 @@ class ClaudeStream(ProgramAgent):
     def run(self, host: Host) -> Outcome:
         left = host.meter.left("cost")
         budget = () if left is None else ("--max-budget-usd", f"{max(left, 0.01):.4f}")
-        return _Session(("claude", "-p", *_SPEAKS, *permissions(), *budget, *self.args), host).run()
+        return _Session(("claude", "-p", *_SPEAKS, *permissions(host.env), *budget, *self.args), host).run()
 
 
 @dataclass

@@ -191,7 +191,7 @@ def _findings() -> Iterator[Finding]:
     found = f"bwrap {bwrap_version()} works (--sandbox)"
     yield _judged("sandbox", not why, why.partition(". ")[0] or found, cure)
     if left := what_is_left(terminal=True):
-        yield Finding("sandbox", "note", left)
+        yield Finding("sandbox's terminal", "note", left, "Use --mode stream with --sandbox.")
     yield _proc()
     yield _locks()
     yield _states()

@@ -352,6 +352,7 @@ def test_it_works_in_the_sandbox_and_research_writes_no_code(real: ModelWorld) -
             ran = world.run("--sandbox", "--auto-approve", "--max-iterations", "6")
             assert ran.returncode == 0, ran.stdout + ran.stderr
             assert not (world.project / "code.py").exists()
+            assert (world.task / "work.md").exists(), ran.stdout
             assert (world.task / "work.md").read_text() == "chunk 1\n"
             log = ["git", "-C", str(world.project), "log", "--format=%s"]
             assert subprocess.run(log, capture_output=True, text=True, check=True).stdout == "chunk 1\n"
