@@ -215,7 +215,7 @@ EPILOG = (
 @click.option("--keep-events", type=COUNT, default=200, show_default=True, help="Logs of a run; 0: keep all.")
 @click.option("--json", "as_json", is_flag=True, help="Ask nothing; print one JSON object at the end.")
 @click.option("--summary", type=_FILE, help="Write summary.md here too, for CI.")
-@click.option("--notify/--no-notify", default=True, help="Bell and desktop notification when a human is needed.")
+@click.option("--notify/--no-notify", default=True, help="Bell, notification, title and progress of the window.")
 @click.pass_context
 def cli(ctx: click.Context, /, **options: Any) -> None:
     """Lets a coding agent work for hours on one task: research, plan, implement, with you at the gates.

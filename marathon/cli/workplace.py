@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from marathon.cli.options import CommandLine
-from marathon.core.names import short_name
+from marathon.core.names import called, short_name
 from marathon.core.records import Record, RunStarted, SessionStarted, WorktreeSet
 from marathon.core.text import clean, counted, one_line
 from marathon.errors import WrongUsage
@@ -102,11 +102,12 @@ def farewell(place: WorktreeSet, project: Path) -> tuple[list[str], bool]:
 
 def what_next(line: CommandLine, shown: Path, branch: str) -> list[str]:
     """What a human may type after the end of a run."""
-    there = line.resume_here[: line.resume_here.find("&& ") + 3] if line.resume_here.startswith("cd ") else ""
-    task, typed = shlex.quote(str(shown)), f"{there}{program()}"
-    rows = [("look at it", f"{typed} review {task}"), ("have more done", f'{typed} --task {task} -h "what else to do"')]
-    rows += [("take it", f"{there}git merge {shlex.quote(branch)}")] if branch else []
-    return ["What to type next:", *(f"  {command}  ({what})" for what, command in rows)]
+    there = line.resume_here.partition(" && ")[0] if line.resume_here.startswith("cd ") else ""
+    task, name, typed = shlex.quote(str(shown)), shlex.quote(called(shown.parts)), program()
+    rows = [("Look at it:", f"{typed} review {name}"), ("Have more done:", f'{typed} --task {task} -h "what else"')]
+    rows += [("Take it:", f"git merge {shlex.quote(branch)}")] if branch else []
+    first = [("First:", there)] if there else []
+    return ["What to type next:", *(f"  {what:16}{command}" for what, command in (*first, *rows))]
 
 
 def changes_since(records: Sequence[Record]) -> list[str]:

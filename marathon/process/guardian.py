@@ -21,7 +21,7 @@ from typing import NoReturn
 
 import psutil
 
-from marathon.process import linux, tree
+from marathon.process import linux, tree, window
 from marathon.process.signals import Signals
 from marathon.process.start import Command, StartFailed, start
 from marathon.process.terminal import Terminal, blocked
@@ -179,6 +179,8 @@ class Guardian:
                 files[fd]()
         if self._runner_gone and self.terminal:
             self.terminal.repair_after(os.getpgrp(), self.agent)
+        if self._runner_gone:
+            window.clear_after_the_dead()
         self.wire.tell("left" if left else "gone", len(self._swept))
 
     def _any_left(self) -> bool:

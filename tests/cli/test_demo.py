@@ -64,8 +64,10 @@ def test_on_a_terminal_feedback_at_a_gate_is_heeded(world: World, typed: Callabl
     changed = subprocess.run(["git", "diff", commit], cwd=project, capture_output=True, text=True, check=True).stdout
     assert "+++ b/textkit/words.py" in changed
     ending = terminal.expect(b" new\r\n").decode()
-    assert f"  cd {project} && pi-marathon review docs/tasks/" in ending
-    assert '-h "what else to do"' in ending
+    assert f"  First:          cd {project}\r\n" in ending
+    assert "  Look at it:     pi-marathon review document-textkit\r\n" in ending
+    assert "  Have more done: pi-marathon --task docs/tasks/" in ending
+    assert '-h "what else"' in ending
     assert "Now yours" in ending
     assert terminal.wait() == 0
     assert terminal.cooked()
