@@ -6,11 +6,14 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from prompt_toolkit.utils import get_cwidth
 
+from marathon.runner.review import document_text
+from marathon.store.task import Task
 from tests.process.driver import Pty
 from tests.support.world import Entry, World, chunk, plan, research
 
@@ -35,6 +38,17 @@ def comment(terminal: Pty, lines: bytes, text: bytes) -> None:
     terminal.send(text + b"\r")
     terminal.expect(b"Saved: c")
     terminal.expect(HINT)
+
+
+def test_a_comment_cannot_name_a_document_that_lies_elsewhere(tmp_path: Path) -> None:
+    """human.md can be written by anyone, and what a comment is about is shown at the gate and on the page."""
+    folder = tmp_path / "task"
+    (folder / "notes").mkdir(parents=True)
+    for name in ("task/plan.md", "task/notes/plan.md", "secret.md"):
+        (tmp_path / name).write_text("words\n")
+    seen: Any = SimpleNamespace(task=Task(folder))
+    names = ("plan.md", "notes/plan.md", "../secret.md", f"{tmp_path}/secret.md", "notes/../../secret.md", "")
+    assert [document_text(seen, name) for name in names] == ["words\n", "words\n", "", "", "", ""]
 
 
 def test_words_that_cannot_be_written_are_shown_and_the_gate_stays(
