@@ -124,6 +124,37 @@ def test_an_open_gate_is_still_open_and_its_answer_leads_on(world: World, name: 
     }
 
 
+@pytest.mark.parametrize("copy", ["another one", "gone"])
+def test_a_record_that_does_not_fit_its_copy_is_one_question(
+    world: World, on_terminal: Callable[..., Pty], copy: str
+) -> None:
+    """And what is said to the task before it is started gets to know what to type."""
+    restore(world, "plan_gate_with_feedback")
+    journal = world.task / ".marathon" / "journal.jsonl"
+    if copy == "gone":
+        shutil.rmtree(world.kept)
+    else:
+        journal.write_text(journal.read_text() + '{"n":90,"at":"","type":"remark","text":"forged"}\n' * 2)
+    for words in (["approve"], ["redo"], ["answer"], ["comment"], ["steer"], ["cancel", "--yes"], ["accept", "-m"]):
+        refused = world.cli(
+            words[0], "task", *words[1:], *(["words"] if words[0] not in ("approve", "redo", "cancel") else [])
+        )
+        assert (refused.returncode, "Start it first" in refused.stderr) == (2, True), (words, refused.stderr)
+        assert "pi-marathon --task task" in refused.stderr
+    refused = world.run()
+    assert refused.returncode == 3
+    assert "Go on from what its folder says" in refused.stderr
+    assert journal.exists() or copy == "gone"
+    terminal = on_terminal()
+    terminal.expect(b"? [y/N]")
+    terminal.send(b"y\r")
+    shown = terminal.expect(KEYS_SHOWN)
+    assert b"Phase: research" in shown, "what was reviewed is asked again"
+    terminal.send(b"q")
+    assert terminal.wait() == 3
+    assert world.sessions() == 0
+
+
 OLD_COMMENTS = """# Human Feedback
 
 ## Comment c1 (must) · research.md line 1 · 2026-01-02T03:04:05Z

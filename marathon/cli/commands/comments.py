@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from marathon.cli.arguments import DIRECTORY, message_text, optional_task, task_and_text
-from marathon.cli.commands.gate import refuse_inside_a_session
+from marathon.cli.commands.gate import for_human
 from marathon.core.comments import lines_of
 from marathon.core.differences import difference
 from marathon.core.rounds import Round, comments_on, rounds_of
@@ -106,9 +106,8 @@ def rounds(shown: Path, phase: str | None, labels: tuple[str, ...], as_json: boo
 
 
 def _for_human(shown: Path, command: str) -> Known:
-    known = read_task(shown, Path.cwd())
-    refuse_inside_a_session(known.task, command)
-    return known
+    for_human(shown, command)
+    return read_task(shown, Path.cwd())
 
 
 def _line_of(heading: str, document: str, name: str) -> tuple[int, int]:
