@@ -235,6 +235,7 @@ def run_line(ctx: click.Context, options: dict[str, Any]) -> None:
     """Run the task that the options name, or without one start pi."""
     from marathon.cli.options import CommandLine
     from marathon.process.linux import require_proc
+    from marathon.store.home import require_homes
 
     by_project, ignored = (ctx.obj.by_project, ctx.obj.ignored) if ctx.obj else ((), {})
     source = {name: ctx.get_parameter_source(name) for name in options}
@@ -250,6 +251,7 @@ def run_line(ctx: click.Context, options: dict[str, Any]) -> None:
         ignored=tuple(said for name, said in ignored.items() if source[name] not in _CHOSEN),
     )
     require_proc()
+    require_homes()
     if line.task is None:
         from marathon.cli.bare_pi import start_pi
 
@@ -275,6 +277,10 @@ def _guarded(args: list[str]) -> int:
             from marathon.cli.commands.hook import answer
 
             return answer(args[1:])
+        if "--help" not in args and not os.path.isabs(os.path.expanduser("~")):
+            known = f"HOME is {os.environ['HOME']!r}" if os.environ.get("HOME") else "HOME is not set"
+            cure = "Say where settings and records are to be kept: export HOME=FOLDER"
+            raise MarathonError(f"No home folder is known, because {known}. Nothing was started. {cure}")
         if args[:1] == ["repeat"] or any(arg == "--task" or arg.startswith("--task=") for arg in args):
             _use_settings(args)
         result = cli.main(args, prog_name="pi-marathon", standalone_mode=False)

@@ -15,9 +15,9 @@ from marathon.core.records import Gate
 from marathon.errors import MarathonError
 from marathon.git.writes import WriteGuard
 from marathon.runner import meanwhile
+from marathon.runner.commenting import add_comment
 from marathon.runner.review import asked, document_text, not_sent, standings, summary_line
 from marathon.runner.sights import document_at_hand, last_log, sights
-from marathon.store.comments import add_comment
 from marathon.store.events import has_output
 from marathon.store.task import Task
 from marathon.surfaces.base import Commenting, GateView
@@ -36,6 +36,8 @@ class TaskAtGate(Protocol):
     def where(self) -> Where: ...
     @property
     def snapshots(self) -> WriteGuard: ...
+    def anew(self) -> TaskAtGate:
+        """As it is now, with the comments that came meanwhile."""
 
 
 def gate_view(seen: TaskAtGate, gate: Gate, *, resume: str, program: str, code: str) -> GateView:
@@ -72,7 +74,7 @@ def gate_view(seen: TaskAtGate, gate: Gate, *, resume: str, program: str, code: 
 def _commenting(seen: TaskAtGate, file: str) -> Commenting:
     def add(text: str, kind: Kind, first: int, last: int) -> Comment:
         document = document_text(seen, file)
-        return add_comment(seen.task, text, kind=kind, file=file, first=first, last=last, document=document)
+        return add_comment(seen, text, kind=kind, file=file, first=first, last=last, document=document)
 
     return Commenting(file, lambda: document_text(seen, file), add, lambda: not_sent(seen))
 

@@ -42,9 +42,7 @@ def resolve(marathon: Marathon, gate: Gate) -> int | None:
         return None
     answer = _from_elsewhere(marathon, gate)
     if answer is None and marathon.options.auto_approve:
-        gate = replace(
-            gate, unanswered=unanswered(standings(marathon, strict=True))
-        )  # one may have come, or was withdrawn
+        gate = replace(gate, unanswered=unanswered(standings(marathon)))  # one may have come, or was withdrawn
         answer = auto_answer(gate, marathon.life.sent_back)
         if answer is not None:
             back = answer.choice == "redo"
@@ -172,6 +170,7 @@ def _from_elsewhere(marathon: Marathon, gate: Gate) -> Answer | None:
     """An answer sent from another shell to exactly this gate. Any other is noted and dropped."""
     if marathon.stops.asked():
         return Answer(choice="cancel" if marathon.stops.cancels else "quit", by="command")
+    marathon.anew()
     for message in marathon.store.messages():
         if message.kind != "verdict":
             continue
@@ -187,7 +186,7 @@ def _from_elsewhere(marathon: Marathon, gate: Gate) -> Answer | None:
 
 
 def _more_said(marathon: Marathon, before: object) -> Answer | None:
-    """A look at a gate anew, because a comment came from elsewhere."""
+    """A look at a gate anew, because a comment came from elsewhere, or words were typed into human.md."""
     return Answer(choice="refresh", by="command") if marathon.task.output_mark(HUMAN) != before else None
 
 

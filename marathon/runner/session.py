@@ -114,8 +114,8 @@ def run_session(marathon: Marathon, step: RunSession) -> None:
     forget = _OF_A_SESSION if life.in_round else (*_OF_A_SESSION, *_OF_A_ROUND)
     update_state(marathon, phase.id, iteration, forget=forget, state="running", note=None)
     prompt = task.runs.session_path(life.run, "prompts", iteration, "md")
-    text = build_prompt(briefing(marathon, step, iteration, human, bool(human_mark.size)))
-    write_atomic(Path(prompt), text.encode("utf-8", "replace"), durable=False)
+    brief = briefing(marathon, step, iteration, human, bool(human_mark.size))
+    write_atomic(Path(prompt), build_prompt(brief).encode("utf-8", "replace"), durable=False)
     for _, warning in step.warnings:
         marathon.tell(warning, "warning")
     for guidance in step.guidance:
@@ -130,6 +130,7 @@ def run_session(marathon: Marathon, step: RunSession) -> None:
             output_mark=task.output_mark(phase.output),
             human=human_mark,
             steer=[steer.id for steer in life.steer],
+            comments=[each.comment.id for each in brief.comments],
             guidance=list(step.guidance),
             reflects=step.reflect,
             warned=[budget for budget, _ in step.warnings],

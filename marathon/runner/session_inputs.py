@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from marathon.core.budgets import Allowance
-from marathon.core.comments import without_withdrawn
+from marathon.core.comments import without_comments
 from marathon.core.courses.workflow import Phase
 from marathon.core.life import Life
 from marathon.core.prompt import Briefing, reflection_on
@@ -34,7 +34,7 @@ def briefing(marathon: Marathon, step: RunSession, iteration: int, human: str, h
         steps=where.steps,
         at=where.at,
         round=where.round,
-        human_text=without_withdrawn(human),
+        human_text=without_comments(human, life.comments),
         human_exists=human_exists,
         comments=[each for each in standings(marathon) if each.open],
         steer=[steer.text for steer in life.steer],

@@ -99,7 +99,7 @@ def _changes(seen: TaskAtGate, gate: Gate) -> Iterator[str]:
     if output and before:
         then, path = before
         diff = difference(text_of(path), document_text(seen, output), f"round {then.label}", output)
-        about = [each for each in standings(seen) if each.comment.file == output and each.sent]
+        about = [each for each in standings(seen) if each.comment.file == output and each.comment.sent]
         said = beside_changes(diff, about) if diff else "Nothing changed since you saw it."
         yield f"━━ {output} since round {then.label}\n\n{said}\n"
     else:

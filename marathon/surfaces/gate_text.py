@@ -94,7 +94,7 @@ def parts(view: GateView, columns: int = 200) -> list[Part]:
         rated = rating_lines(view.rating)
         found.append(Part(rated, [_begun(rated[0], columns)], may_go=True))
     if view.comments:
-        unanswered = ", ".join(each.comment.id for each in view.comments if each.open and each.sent)
+        unanswered = ", ".join(each.comment.id for each in view.comments if each.open and each.comment.sent)
         least = f"⚠️  Not answered: {unanswered}" if unanswered else f"{counted(len(view.comments), 'comment')}: [o]"
         found.append(Part(comment_rows(view.comments, columns), [_begun(least, columns)], dear=True))
     if view.log:
@@ -118,7 +118,7 @@ def comment_rows(comments: Sequence[Standing], columns: int) -> list[str]:
 def _comment(each: Standing, columns: int) -> str:
     comment = each.comment
     must = " (must)" if comment.kind == "must" else ""
-    mark = "✓ " if each.answer else "⚠️  " if each.sent else "· "
+    mark = "✓ " if each.answer else "⚠️  " if comment.sent else "· "
     text = one_line(comment.text, max(20, columns * 2 // 5))
     return f"{mark}{comment.id}{must}: {text} → {one_line(each.answer.text, columns) if each.answer else each.state}"
 

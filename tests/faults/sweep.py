@@ -117,6 +117,8 @@ def copy_of(world: World, folder: Path) -> World:
         note.parent.rename(copied.kept)
         (copied.task / ".marathon").unlink(missing_ok=True)
         (copied.task / ".marathon").symlink_to(copied.kept)
+        lock = copied.kept / "lock"
+        lock.write_text(lock.read_text().replace(str(world.project), str(copied.project)))
     return copied
 
 

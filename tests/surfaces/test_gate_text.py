@@ -113,8 +113,9 @@ def test_a_long_line_is_broken_between_words_and_goes_on_below_its_own() -> None
 
 
 def standing(name: str, answer: str = "", kind: Kind = "note", *, sent: bool = True) -> Standing:
-    comment = Comment(name, f"Why {name}, and what of the rest of all that?", kind, "research.md", 1, 1)
-    return Standing(comment, (1, 1), Reply(answer) if answer else None, sent)
+    text = f"Why {name}, and what of the rest of all that?"
+    comment = Comment(name, text, kind, "research.md", 1, 1, sent=sent)
+    return Standing(comment, (1, 1), Reply(answer) if answer else None)
 
 
 def test_comments_stand_with_their_answers_a_row_each_and_those_without_one_first() -> None:

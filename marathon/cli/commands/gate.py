@@ -163,8 +163,7 @@ def cancel(shown: Path, yes: bool, token: str | None) -> None:
     """End the run of DIR for good, also in the middle of a session. A restart with -h begins a new run."""
     if token is not None:
         _open_gate(shown, "cancel", token)
-    task = Task.look(shown)
-    refuse_inside_a_session(task, "cancel")
+    task = for_human(shown, "cancel")
     known = read_task(shown, Path.cwd())
     resume = resume_command(task, shown, Path.cwd())
     if not known.life.begun or known.life.finished or known.life.cancelled:
@@ -214,8 +213,7 @@ def confirmed(question: str, with_yes: str) -> bool:
 @click.option("--next", "later", is_flag=True, help="Only for the next session.")
 def steer(said: tuple[Path, str], later: bool) -> None:
     """Send the agent of TASK a message; it comes with the next session. - reads standard input."""
-    task = Task.look(said[0])
-    refuse_inside_a_session(task, "steer")
+    task = for_human(said[0], "steer")
     text = message_text(said[1])
     task.inbox.put("steer", text=text, later=later)
     if holder_of(task.lock_path) and not later:
@@ -277,6 +275,14 @@ def _kill_runner(holder: Holder) -> None:
         send_signal(process, signal.SIGKILL)
 
 
+def for_human(shown: Path, command: str) -> Task:
+    """The task that a human has something to say to."""
+    task = Task.look(shown)
+    refuse_inside_a_session(task, command)
+    task.home.require_record(shown)
+    return task
+
+
 def refuse_inside_a_session(task: Task, command: str) -> None:
     """Only a human answers gates. An agent is known by its environment, and by its ancestors if it changes that."""
     holder, above = holder_of(task.lock_path), ancestors(os.getpid())
@@ -288,7 +294,7 @@ def refuse_inside_a_session(task: Task, command: str) -> None:
 
 def _open_gate(shown: Path, command: str, token: str | None) -> tuple[Known, Gate]:
     """The task and its open gate."""
-    refuse_inside_a_session(Task.look(shown), command)
+    for_human(shown, command)
     return open_gate(shown, Path.cwd(), token)
 
 
