@@ -16,6 +16,8 @@ from marathon.process.sandbox import wrapped
 
 Reason = Literal["exited", "timeout", "stopped", "interrupted", "terminated", "hungup"]
 
+# Through them a program types into the terminals of the human.
+NOT_FOR_AGENTS = ("TMUX", "TMUX_PANE", "STY")
 MARK = "MARATHON_TREE"  # in the environment of everything that belongs to one tree
 
 
@@ -27,6 +29,7 @@ class Command:
     stdin: int | None = None  # becomes its stdin; None is /dev/null
     terminal: bool = False  # its stdin, stdout and stderr are the controlling terminal, handed over
     inherit: tuple[int, ...] = ()  # stay open under the same number in the child and its guardian
+    session: bool = True  # an agent's work, or a check of it; not a program that the human uses
     joined: bool = False  # stdout and stderr come as one stream, "out", in the order they were written
 
 
@@ -47,6 +50,8 @@ def start(command: Command, stdio: Sequence[int | None], mark: str) -> subproces
     """Start it as our child. It leads a session of its own unless it gets the terminal."""
     stdin, stdout, stderr = stdio
     argv, env = wrapped(command.argv, command.env)
+    hidden = NOT_FOR_AGENTS if command.session else ()
+    env = {name: value for name, value in env.items() if name not in hidden}
     try:
         return subprocess.Popen(
             argv,

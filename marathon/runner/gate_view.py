@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -41,7 +42,7 @@ class TaskAtGate(Protocol):
     def snapshots(self) -> WriteGuard: ...
 
 
-def gate_view(seen: TaskAtGate, gate: Gate, *, resume: str, program: str, code: str) -> GateView:
+def gate_view(seen: TaskAtGate, gate: Gate, *, resume: str, program: str, code: Callable[[], str]) -> GateView:
     life, task, where, policy = seen.life, seen.task, seen.where, POLICIES[gate.reason]
     output = where.phase.output if where.phase else None
     document = task.asks_in if policy.agreement == "criteria" else output
@@ -66,7 +67,7 @@ def gate_view(seen: TaskAtGate, gate: Gate, *, resume: str, program: str, code: 
         rating=life.rating,
         denied=life.denied,
         log=_shown_log(seen, log) if policy.shows_log else None,
-        code="" if gate.answers == "here" else code,
+        code=None if gate.answers == "here" else code,
         put_back=(lambda: seen.snapshots.put_back(undone)) if undone else None,
         kept=partial(meanwhile.shown, seen),
     )

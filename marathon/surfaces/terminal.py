@@ -93,7 +93,7 @@ class TerminalSurface:
             pressed = self._pressed(shown(), whole, options, elsewhere)
             shown = hint
             if pressed == "?":
-                shown, self._looked = whole, False
+                shown, self._looked = lambda: f"{whole()}{_told_code(view)}", False
             if isinstance(pressed, Typed):
                 pressed = self._with_text(view.offers[0], pressed.text)
             elif isinstance(pressed, str) and pressed in options:
@@ -328,6 +328,10 @@ def _menu(options: Options) -> str:
             lines += [wrapped(f"  {title:9}{' · '.join(keys)}", columns, " " * 11) for title, keys in titled if keys]
             looks, does = [], []
     return "\n".join(lines)
+
+
+def _told_code(view: GateView) -> str:
+    return f"\nFrom another shell it is answered with --code {view.code()}" if view.code else ""
 
 
 def _pending(view: GateView) -> list[Comment]:
