@@ -45,7 +45,7 @@ def what_it_lacks(commands: Collection[str]) -> Iterator[str]:
 def _run(argv: tuple[str, ...]) -> int:
     path = path_with_us(os.environ.get("PATH", os.defpath))
     env = {**os.environ, "PATH": path, "MARATHON_BARE": json.dumps(sys.argv[1:])}
-    command = Command(argv, Path.cwd(), env, terminal=True)
+    command = Command(argv, Path.cwd(), env, terminal=True, session=False)
     with Signals() as signals:
         try:
             ended = run(

@@ -128,7 +128,18 @@ class LazyGroup(click.Group):
             )
         if args[0] not in COMMANDS:
             raise click.UsageError(f"No such command {args[0]!r}. {_meant(args[0])}", ctx)
+        if not ctx.resilient_parsing and "--help" not in args:
+            _refuse_agents(args)
         return super().resolve_command(ctx, args)
+
+
+def _refuse_agents(args: Sequence[str]) -> None:
+    """Some commands do nothing in an agent's session, whatever their arguments."""
+    from marathon.cli.human import FOR_HUMANS, refuse_in_a_session
+
+    for command in (args[0], " ".join(args[:2])):
+        if command in FOR_HUMANS:
+            refuse_in_a_session(command)
 
 
 def _agents(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -256,8 +267,10 @@ def run_line(ctx: click.Context, options: dict[str, Any]) -> None:
         from marathon.cli.bare_pi import start_pi
 
         ctx.exit(start_pi(line))
+    from marathon.cli.human import refuse_in_a_session
     from marathon.cli.run import run_task
 
+    refuse_in_a_session("--task")
     ctx.exit(run_task(line, line.task))
 
 

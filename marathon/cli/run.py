@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import sys
 import time
@@ -231,7 +232,7 @@ def conduct(
             screen.close()
             return notifier
 
-        surface: GateSurface = ShellSurface(screen)
+        surface: GateSurface = ShellSurface(screen, tells_code=not _prints_into(task.output_log))
         if at_terminal:
             surface = TerminalSurface(signals, task.own / "draft.md")
         opened = open_marathon(
@@ -298,6 +299,14 @@ def conduct(
                     if workbench is None:
                         remember_task(index_folder(), task.folder, home, in_index(status, task.runs.journal_size()))
     return code
+
+
+def _prints_into(log: Path) -> bool:
+    """A log among our own files is to hold no code. Who keeps it tells the human."""
+    try:
+        return os.path.samestat(os.fstat(1), os.stat(log))
+    except OSError:
+        return False
 
 
 def _restart(question: str, feedback: str, shown: Path, *, may_ask: bool) -> Choice:

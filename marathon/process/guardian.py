@@ -109,6 +109,8 @@ def _guard(command: Command, stdio: list[int], wire: Wire, mark: str) -> NoRetur
         with Signals(_HEARD) as signals:
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
             linux.become_subreaper()
+            if command.session:
+                linux.be_known_as(linux.GUARDIAN)
             try:
                 agent, terminal = _start_agent(command, stdio, mark)
             except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -40,7 +41,7 @@ class TaskAtGate(Protocol):
         """As it is now, with the comments that came meanwhile."""
 
 
-def gate_view(seen: TaskAtGate, gate: Gate, *, resume: str, program: str, code: str) -> GateView:
+def gate_view(seen: TaskAtGate, gate: Gate, *, resume: str, program: str, code: Callable[[], str]) -> GateView:
     life, task, where, policy = seen.life, seen.task, seen.where, POLICIES[gate.reason]
     output = where.phase.output if where.phase else None
     document = task.asks_in if policy.agreement == "criteria" else output
@@ -57,7 +58,7 @@ def gate_view(seen: TaskAtGate, gate: Gate, *, resume: str, program: str, code: 
         commenting=_commenting(seen, at_hand) if at_hand else None,
         total=total_of(life),
         summary=summary_line(seen, gate, found),
-        comments=[*asked(gate, found), *(each for each in found if not each.sent)],
+        comments=[*asked(gate, found), *(each for each in found if not each.comment.sent)],
         breadcrumb=where.breadcrumb,
         resume=resume,
         program=program,
@@ -65,7 +66,7 @@ def gate_view(seen: TaskAtGate, gate: Gate, *, resume: str, program: str, code: 
         rating=life.rating,
         denied=life.denied,
         log=_shown_log(seen, log) if policy.shows_log else None,
-        code="" if gate.answers == "here" else code,
+        code=None if gate.answers == "here" else code,
         put_back=(lambda: seen.snapshots.put_back(undone)) if undone else None,
         kept=partial(meanwhile.shown, seen),
     )

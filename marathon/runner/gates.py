@@ -19,6 +19,7 @@ from marathon.core.text import one_line
 from marathon.errors import MarathonError
 from marathon.runner import definition, hand_edits, meanwhile, verify
 from marathon.runner.background import detach, may_detach
+from marathon.runner.code_socket import CodeSocket
 from marathon.runner.gate_view import gate_view
 from marathon.runner.review import standings
 from marathon.runner.session import update_state
@@ -57,13 +58,14 @@ def resolve(marathon: Marathon, gate: Gate) -> int | None:
                 HumanNeeded(f"{called(marathon.shown.parts)} waits for {waits_for(marathon.life, marathon.now())}")
             )
             marathon.rang_for = gate.token
-        code = marathon.codes.code(gate.token)
+        code = partial(marathon.codes.printed, gate.token)
         view = gate_view(marathon, gate, resume=marathon.resume, program=marathon.options.program, code=code)
-        if may_detach(marathon):
-            view = replace(view, leave=partial(detach, marathon))
         said = marathon.task.output_mark(HUMAN)
         marathon.end_programs()
-        answer = marathon.surface.ask(view, lambda: _from_elsewhere(marathon, gate) or _more_said(marathon, said))
+        with CodeSocket(marathon.task.own, gate.token, marathon.codes.code(gate.token)) as handing_over:
+            if may_detach(marathon):
+                view = replace(view, leave=handing_over.around(partial(detach, marathon)))
+            answer = marathon.surface.ask(view, lambda: _from_elsewhere(marathon, gate) or _more_said(marathon, said))
     if answer is None:
         return POLICIES[gate.reason].exit_code
     return _act_on(marathon, gate, answer)
@@ -88,7 +90,7 @@ def _open(marathon: Marathon, gate: Gate) -> None:
     update_state(marathon, gate.phase, marathon.life.iteration, state="paused")
     token = secrets.token_hex(8)
     hand_edits.remember_documents(marathon, token)
-    marathon.codes.code(token)  # made before anyone else knows of the gate, so that there is only one
+    marathon.codes.begin(token)
     found, known = standings(marathon, withdrawn_too=True), marathon.life.comment_answers
     new = {each.comment.id: each.answer.text for each in found if each.answer}
     gate = replace(gate, comments=len(found), answered=dict(new.items() - set(known)), unanswered=unanswered(found))

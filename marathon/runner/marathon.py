@@ -234,6 +234,8 @@ def open(
             team=team,
             leave_screen=leave_screen,
         )
+        if marathon.life.gate:
+            marathon.codes.look(marathon.life.gate.token)
         opening.bring_up_to_date(marathon)
         definition.recheck(marathon)
         verify.recheck(marathon)

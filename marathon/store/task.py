@@ -60,6 +60,7 @@ class Task:
         self.runs = Runs(self.own)
         self.journal_path = self.home.journal
         self.lock_path = self.home.lock
+        self.output_log = self.own / "output.log"  # of a runner that `run` has started
         self._state = folder / STATE
         self._human = folder / HUMAN
         self._checks = folder / CHECKS

@@ -56,7 +56,7 @@ class GateView:
     rating: Rating | None = None
     log: Path | None = None  # of the last session
     denied: str = ""  # what the agent was not allowed to use
-    code: str = ""  # what an answer from another shell needs
+    code: Callable[[], str] | None = None  # tells what an answer from another shell needs
     put_back: Callable[[], str] | None = None  # brings back what was undone, and says so
     kept: Callable[[], Kept] = Kept  # what changed meanwhile, of which a human may undo some
     visited: bool = False  # by a terminal that only watches the marathon

@@ -89,7 +89,7 @@ class TerminalSurface:
             pressed = self._pressed(shown(), whole, options, elsewhere)
             shown = hint
             if pressed == "?":
-                shown, self._looked = more, False
+                shown, self._looked = lambda: f"{more()}{_told_code(view)}", False
             if isinstance(pressed, Typed):
                 pressed = self._with_text(view.offers[0], pressed.text)
             elif isinstance(pressed, str) and pressed in options:
@@ -317,6 +317,10 @@ class TerminalSurface:
         for signum in self._signals.take():
             if signum in (signal.SIGTERM, signal.SIGHUP):
                 raise Interrupted(signum)
+
+
+def _told_code(view: GateView) -> str:
+    return f"\nFrom another shell it is answered with --code {view.code()}" if view.code else ""
 
 
 def _pending(view: GateView) -> list[Comment]:

@@ -22,11 +22,12 @@ from marathon.core.comments import Kind, see
 from marathon.core.lanes.names import Run
 from marathon.core.records import Answer, Gate
 from marathon.errors import MarathonError, WrongUsage
+from marathon.runner.code_socket import handed_over
 from marathon.runner.commenting import add_comment, withdraw
 from marathon.runner.review import document_text, not_sent
 from marathon.runner.sights import last_log
 from marathon.runner.status_query import read_task
-from marathon.runner.verdicts import open_gate, send, taken
+from marathon.runner.verdicts import code_fits, open_gate, send, taken
 from marathon.show.listing import Row
 from marathon.store.home import home_of
 from marathon.store.lanes import Lanes
@@ -183,7 +184,10 @@ class Site:
             if not words and picked == "redo":
                 words = see(not_sent(known))
             answer = Answer(choice=picked, phase=phase or None, text=words, by="page")
-            self._await(place, gate, replace(answer, message=send(known, gate, answer)))
+            code = handed_over(known.task.own, gate.token) or form.get("code", "")
+            if gate.answers == "code" and not code_fits(known, gate, code):
+                raise WrongUsage("That is not the code of this gate. Nothing was changed.")
+            self._await(place, gate, replace(answer, message=send(known, gate, answer, code)))
         except WrongUsage as refusal:
             return self._task(request, str(refusal), words=words)
         return _back(request)

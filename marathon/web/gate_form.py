@@ -8,6 +8,7 @@ from marathon.core.gates import POLICIES, Offer
 from marathon.core.life import total_of
 from marathon.core.records import Choice, Gate
 from marathon.core.text import counted, one_line
+from marathon.runner.code_socket import handed_over
 from marathon.runner.review import not_sent, summary_line
 from marathon.show.status import check_line
 from marathon.surfaces.gate_text import rating_lines
@@ -80,7 +81,15 @@ def _form(session: Session, view: View, gate: Gate, secret: str, *parts: Part) -
     token = h("input", type="hidden", name="gate", value=gate.token)
     field = h("input", type="password", id=secret, name="passphrase", required=True, autocomplete="off")
     passphrase = [h("label", "Passphrase", for_=secret), field] if session.passphrase else None
-    return session.form(f"{view.path}/verdict", token, passphrase, *parts)
+    return session.form(f"{view.path}/verdict", token, _code(view, gate, f"code-{secret}"), passphrase, *parts)
+
+
+def _code(view: View, gate: Gate, name: str) -> Part:
+    """Asked for where no living runner hands it over."""
+    if gate.answers != "code" or handed_over(view.known.task.own, gate.token):
+        return None
+    said = "The gate's code, as it was printed where the marathon was started"
+    return [h("label", said, for_=name), h("input", id=name, name="code", required=True, autocomplete="off")]
 
 
 def _button(offer: Offer, kind: str | None = None) -> Html:

@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 
 from marathon.cli.arguments import DIRECTORY, message_text, optional_task, task_and_text
-from marathon.cli.commands.gate import for_human
+from marathon.cli.commands.gate import recorded
+from marathon.cli.human import refuse_in_a_session
 from marathon.core.comments import lines_of
 from marathon.core.differences import difference
 from marathon.core.rounds import Round, comments_on, rounds_of
@@ -18,7 +19,7 @@ from marathon.errors import WrongUsage
 from marathon.runner.commenting import add_comment, withdraw
 from marathon.runner.review import document_text, standings, text_of
 from marathon.runner.sights import document_at_hand
-from marathon.runner.status_query import Known, read_task
+from marathon.runner.status_query import read_task
 from marathon.show.review import comment_lines, round_lines
 from marathon.surfaces.comment import kind_of, lines_in, lines_with
 from marathon.surfaces.pager import page
@@ -38,7 +39,8 @@ def comment(said: tuple[Path, str], heading: str | None, lines: str | None, file
 
     It answers no gate.
     """
-    known = _for_human(said[0], "comment")
+    recorded(said[0])
+    known = read_task(said[0], Path.cwd())
     text, kind = kind_of(message_text(said[1]))
     if known.life.finished or known.life.cancelled:
         raise WrongUsage(f"{known.shown} is over, so no session will read it. Nothing was written.")
@@ -62,7 +64,9 @@ def comment(said: tuple[Path, str], heading: str | None, lines: str | None, file
 def comments(shown: Path, withdrawn: str | None, as_json: bool) -> None:
     """The comments on TASK with their answers, those without an answer first."""
     if withdrawn:
-        withdraw(_for_human(shown, "comments --withdraw"), withdrawn)
+        refuse_in_a_session("comments --withdraw")
+        recorded(shown)
+        withdraw(read_task(shown, Path.cwd()), withdrawn)
     found = standings(read_task(shown, Path.cwd()), withdrawn_too=True)
     if as_json:
         facts = [
@@ -103,11 +107,6 @@ def rounds(shown: Path, phase: str | None, labels: tuple[str, ...], as_json: boo
         click.echo(json.dumps([vars(each) | more[each] for each in found], indent=2, default=vars))
     else:
         click.echo("\n".join(round_lines(found, commented)))
-
-
-def _for_human(shown: Path, command: str) -> Known:
-    for_human(shown, command)
-    return read_task(shown, Path.cwd())
 
 
 def _line_of(heading: str, document: str, name: str) -> tuple[int, int]:
