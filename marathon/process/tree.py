@@ -32,6 +32,8 @@ def in_a_session(pid: int) -> bool:
     detaches itself stays below it. Without that (not on Linux, or a runner with MARATHON_PORTABLE) the environment of
     the process and of its ancestors tells; a daemon with an empty one gets away there.
     """
+    if pid == os.getpid() and os.environ.get(SESSION):
+        return True
     line = _line_of(pid)
     return line is None or any(_is_of_a_session(process) for process in line)
 
