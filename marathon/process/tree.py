@@ -186,17 +186,6 @@ def remember_beginning() -> None:
         _first_began.append(psutil.Process().create_time())
 
 
-def values_in_environ(name: str) -> set[str]:
-    """What the variable is set to among our user's processes."""
-    return {value for each in everyone() if (value := _variable(each, name)) is not None}
-
-
-def variable(pid: int, name: str) -> str | None:
-    """What a process of our user was given under this name in its environment."""
-    process = look(pid)
-    return _variable(process, name) if process else None
-
-
 def _has(process: psutil.Process, name: str, value: str) -> bool:
     """Whether it is our user's and was started with NAME=VALUE."""
     return _variable(process, name) == value

@@ -56,7 +56,14 @@ TYPED = {
     "demo": "demo",
     "service": "service run",
 }
-ALLOWED = {"status": "status other --json", "list": "list", "comments": "comments other", "loop ls": "loop ls"}
+AND_HELP = {"words": "approve other -m --help --code CODE", "one word": "approve -m --help", "last": "redo -- --help"}
+ALLOWED = {
+    "status": "status other --json",
+    "list": "list",
+    "comments": "comments other",
+    "loop ls": "loop ls",
+    "help": "approve --help",
+}
 
 # How it starts them: many_commands.py with its arguments, and the least environment that it needs.
 WAYS = {
@@ -117,7 +124,7 @@ def session(world: World, script: str, done: Path) -> subprocess.CompletedProces
 @pytest.mark.parametrize("way", WAYS)
 def test_what_is_for_humans_does_nothing_below_a_session(world: World, others: str, way: str) -> None:
     assert TYPED.keys() - {"comments --withdraw"} == FOR_HUMANS, "each has a line above"
-    lines = {name: line.replace("CODE", others).split() for name, line in {**TYPED, **ALLOWED}.items()}
+    lines = {name: line.replace("CODE", others).split() for name, line in {**TYPED, **AND_HELP, **ALLOWED}.items()}
     lines["--task"] = [word if word != "task" else "other" for word in world.task_args("--auto-approve", "--trust")]
     asked, told = world.agent / "asked.json", world.agent / "told.json"
     asked.write_text(json.dumps(lines))
