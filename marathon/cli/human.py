@@ -8,12 +8,13 @@ from marathon.errors import WrongUsage
 from marathon.process.terminal import interactive
 from marathon.store.places import state_home
 
-# Commands that answer, steer or end a marathon, take something away, or start another one.
+# Commands that answer, steer or end a marathon, take something away, or start another one. Two more are for humans in
+# part, and look themselves: `repeat`, where it starts what it made, and `comments --withdraw`.
 FOR_HUMANS = frozenset(
     {
         *("approve", "redo", "answer", "accept", "undo", "cancel", "comment", "review", "web", "check"),
         *("steer", "feedback", "attach", "stop", "kill", "rm", "clean", "archive", "repair"),
-        *("--task", "run", "repeat", "loop run", "demo", "service"),
+        *("--task", "run", "loop run", "demo", "service"),
     }
 )
 

@@ -46,7 +46,7 @@ def session_lives(state: Callable[[Mapping[str, str]], str]) -> bool:
 
 
 def _is_of_a_session(process: psutil.Process) -> bool:
-    return _ask(process.name, "") == linux.GUARDIAN or _variable(process, SESSION) is not None
+    return _ask(process.name, "") == linux.GUARDIAN or bool(_variable(process, SESSION))
 
 
 def _line_of(pid: int) -> list[psutil.Process] | None:
