@@ -6,25 +6,29 @@ import os
 
 from marathon.errors import WrongUsage
 from marathon.process.terminal import interactive
-from marathon.process.tree import SESSION, in_a_session, session_lives
 from marathon.store.places import state_home
 
-# Commands that answer, steer or end a marathon, take something away, or start another one.
+# Commands that answer, steer or end a marathon, take something away, or start another one. Two more are for humans in
+# part, and look themselves: `repeat`, where it starts what it made, and `comments --withdraw`.
 FOR_HUMANS = frozenset(
     {
         *("approve", "redo", "answer", "accept", "undo", "cancel", "comment", "review", "web", "check"),
         *("steer", "feedback", "attach", "stop", "kill", "rm", "clean", "archive", "repair"),
-        *("--task", "run", "repeat", "loop run", "demo", "service"),
+        *("--task", "run", "loop run", "demo", "service"),
     }
 )
 
 
 def refuse_in_a_session(command: str) -> None:
     """An agent is known by its environment, and by its ancestors if it changes that."""
-    if os.environ.get(SESSION) or in_a_session(os.getpid()):
+    from marathon.process.tree import in_a_session  # which `status` and the like do without
+
+    if in_a_session(os.getpid()):
         raise WrongUsage(f"'{command}' is for the human and does nothing inside an agent's session.")
 
 
 def typed_by_a_human() -> bool:
     """At a terminal, not in a session, and while no agent works that might have got away from its session."""
+    from marathon.process.tree import in_a_session, session_lives
+
     return interactive() and not in_a_session(os.getpid()) and not session_lives(state_home)

@@ -128,17 +128,18 @@ class LazyGroup(click.Group):
             )
         if args[0] not in COMMANDS:
             raise click.UsageError(f"No such command {args[0]!r}. {_meant(args[0])}", ctx)
-        if not ctx.resilient_parsing and "--help" not in args:
+        if not ctx.resilient_parsing:
             _refuse_agents(args)
         return super().resolve_command(ctx, args)
 
 
 def _refuse_agents(args: Sequence[str]) -> None:
-    """Some commands do nothing in an agent's session, whatever their arguments."""
+    """Some commands do nothing in an agent's session, except to explain themselves."""
     from marathon.cli.human import FOR_HUMANS, refuse_in_a_session
 
-    for command in (args[0], " ".join(args[:2])):
-        if command in FOR_HUMANS:
+    for words in (1, 2):
+        command = " ".join(args[:words])
+        if command in FOR_HUMANS and args[words:] != ["--help"]:  # elsewhere it may be the value of an option
             refuse_in_a_session(command)
 
 

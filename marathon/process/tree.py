@@ -32,6 +32,8 @@ def in_a_session(pid: int) -> bool:
     detaches itself stays below it. Without that (not on Linux, or a runner with MARATHON_PORTABLE) the environment of
     the process and of its ancestors tells; a daemon with an empty one gets away there.
     """
+    if pid == os.getpid() and os.environ.get(SESSION):
+        return True
     line = _line_of(pid)
     return line is None or any(_is_of_a_session(process) for process in line)
 
@@ -44,7 +46,7 @@ def session_lives(state: Callable[[Mapping[str, str]], str]) -> bool:
 
 
 def _is_of_a_session(process: psutil.Process) -> bool:
-    return _ask(process.name, "") == linux.GUARDIAN or _variable(process, SESSION) is not None
+    return _ask(process.name, "") == linux.GUARDIAN or bool(_variable(process, SESSION))
 
 
 def _line_of(pid: int) -> list[psutil.Process] | None:
@@ -182,17 +184,6 @@ def remember_beginning() -> None:
     """Before a fork of this process goes on in its place: what we have started is older than the fork."""
     if not _first_began:
         _first_began.append(psutil.Process().create_time())
-
-
-def values_in_environ(name: str) -> set[str]:
-    """What the variable is set to among our user's processes."""
-    return {value for each in everyone() if (value := _variable(each, name)) is not None}
-
-
-def variable(pid: int, name: str) -> str | None:
-    """What a process of our user was given under this name in its environment."""
-    process = look(pid)
-    return _variable(process, name) if process else None
 
 
 def _has(process: psutil.Process, name: str, value: str) -> bool:

@@ -21,6 +21,7 @@ from marathon.process.supervisor import run
 from marathon.runner.code_socket import handed_over
 from marathon.store.gate_code import GateCodes
 from tests.process.driver import Pty, until
+from tests.support.debian import need_bubblewrap
 from tests.support.world import ROOT, World, plan, research
 
 MANY = ROOT / "tests" / "support" / "many_commands.py"
@@ -55,7 +56,14 @@ TYPED = {
     "demo": "demo",
     "service": "service run",
 }
-ALLOWED = {"status": "status other --json", "list": "list", "comments": "comments other", "loop ls": "loop ls"}
+AND_HELP = {"words": "approve other -m --help --code CODE", "one word": "approve -m --help", "last": "redo -- --help"}
+ALLOWED = {
+    "status": "status other --json",
+    "list": "list",
+    "comments": "comments other",
+    "loop ls": "loop ls",
+    "help": "approve --help",
+}
 
 # How it starts them: many_commands.py with its arguments, and the least environment that it needs.
 WAYS = {
@@ -115,8 +123,8 @@ def session(world: World, script: str, done: Path) -> subprocess.CompletedProces
 
 @pytest.mark.parametrize("way", WAYS)
 def test_what_is_for_humans_does_nothing_below_a_session(world: World, others: str, way: str) -> None:
-    assert TYPED.keys() - {"comments --withdraw"} == FOR_HUMANS, "each has a line above"
-    lines = {name: line.replace("CODE", others).split() for name, line in {**TYPED, **ALLOWED}.items()}
+    assert TYPED.keys() - {"comments --withdraw", "repeat"} == FOR_HUMANS, "each has a line above"
+    lines = {name: line.replace("CODE", others).split() for name, line in {**TYPED, **AND_HELP, **ALLOWED}.items()}
     lines["--task"] = [word if word != "task" else "other" for word in world.task_args("--auto-approve", "--trust")]
     asked, told = world.agent / "asked.json", world.agent / "told.json"
     asked.write_text(json.dumps(lines))
@@ -173,6 +181,17 @@ def test_the_socket_of_a_runner_tells_a_session_nothing(world: World, others: st
     assert re.fullmatch(r"\w{6}", code or ""), "it tells a human's process"
     assert handed_over(kept, "0" * 16) is None, "of no other gate"
     assert (kept / "gate").stat().st_mode & 0o777 == 0o600
+
+
+def test_in_the_sandbox_a_daemon_is_known_as_well(world: World) -> None:
+    """It sees no process outside, so neither its guardian. What it is below was started with our variable."""
+    need_bubblewrap()
+    least = f"HOME={world.home} PATH=/usr/bin:/bin PYTHONPATH={ROOT}"
+    approve = f"sleep 0.2; {shlex.join(world.argv('approve', 'task', '--code', 'aaaaaa'))} > said 2>&1; touch done"
+    daemon = f"(env -i {least} setsid sh -c {shlex.quote(f'({approve}) &')}) &"
+    (world.project / "tries.sh").write_text(f"{daemon}\nuntil [ -e done ]; do sleep 0.05; done\n")
+    assert world.cli("--task", "task", "--sandbox", "--agent", "command", "--", "sh", "tries.sh").returncode in (3, 5)
+    assert REFUSED in (world.project / "said").read_text()
 
 
 def test_no_file_or_command_line_tells_a_code(world: World, others: str, typed: Callable[..., Pty]) -> None:
