@@ -47,6 +47,7 @@ class Briefing:
     criteria: Sequence[Criterion] = ()
     memory: str = ""  # the text of the phase's checklist
     reflection: str = ""
+    rules: str = ""  # the project's file of rules for agents, where the agent does not read it by itself
     tools: bool = False  # the agent has marathon_wait and human_feedback
 
 
@@ -141,6 +142,8 @@ def _answered(reply: Reply | None) -> str:
 def _work(briefing: Briefing) -> str:
     phase, task = briefing.phase, briefing.task
     lines = [f"## What to do\n\nRead: {task}/instructions.md"]
+    if briefing.rules:
+        lines.append(f"Read: {briefing.rules} (what this project asks of every agent)")
     lines += [f"Read: {task}/{name} (if it is there)" for name in phase.reads]
     if briefing.human_exists:
         lines.append(f"Read: {task}/human.md (everything the human ever said; only the text above is new)")
