@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 
 from marathon.agents.table import Team, installed_instead
+from marathon.cli.commands.install import renewed_skills
 from marathon.cli.find import enter
 from marathon.cli.options import CommandLine, as_started, check_place, phase_settings, run_options, workflow_of
 from marathon.cli.overview import in_index
@@ -64,8 +65,10 @@ from marathon.store.journal import read_journal
 from marathon.store.lock import Held, holder_of
 from marathon.store.places import (
     background_folder,
+    claude_folder,
     codes_folder,
     index_folder,
+    pi_folder,
     states_folder,
     trusted_folder,
     written_by_many,
@@ -135,6 +138,10 @@ def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
         print(f"Starting {team.names[0]}…", flush=True)
     phases = course.pinned(fold(records, course)).phases_of(course.workflow) if isinstance(course, Phases) else ()
     check_agents(team, line, phases)
+    for agent, home in (("pi", pi_folder), ("claude", claude_folder)):
+        if agent in team.names:
+            for renewed in renewed_skills(home()):
+                print(clean(renewed), file=sys.stderr)
     if options.feedback is not None and not line.yes and not holder_of(task.lock_path):
         question = left_behind(fold(records, course), course)
         match _restart(question, options.feedback, shown, may_ask=interactive() and not line.as_json):

@@ -48,6 +48,7 @@ class Briefing:
     memory: str = ""  # the text of the phase's checklist
     reflection: str = ""
     held: bool = False  # the sandbox keeps the project read-only
+    rules: str = ""  # the project's file of rules for agents, where the agent does not read it by itself
     tools: bool = False  # the agent has marathon_wait and human_feedback
 
 
@@ -143,6 +144,8 @@ def _answered(reply: Reply | None) -> str:
 def _work(briefing: Briefing) -> str:
     phase, task = briefing.phase, briefing.task
     lines = [f"## What to do\n\nRead: {task}/instructions.md"]
+    if briefing.rules:
+        lines.append(f"Read: {briefing.rules} (what this project asks of every agent)")
     lines += [f"Read: {task}/{name} (if it is there)" for name in phase.reads]
     if briefing.human_exists:
         lines.append(f"Read: {task}/human.md (everything the human ever said; only the text above is new)")

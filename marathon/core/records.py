@@ -109,7 +109,7 @@ class SessionStarted(_Record):
     reflects: bool = False
     warned: list[str] = field(default_factory=list)  # budgets the human was told are nearly used up
     tree: str = ""  # the project before it, where the phase may not write everywhere,
-    commit: str = ""  # the commit that was checked out,
+    commit: str = ""  # the commit that was checked out, there and at the beginning of a run,
     head: str = ""  # and what .git/HEAD said
 
 

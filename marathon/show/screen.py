@@ -58,6 +58,7 @@ class Screen:
         self._live = live
         self._notify = notify
         self._marks = marks_of(out) if live and notify else None
+        self._called = "pi-marathon"  # the task, in the window's title
         self._color = (live and not os.environ.get("NO_COLOR")) if color is None else color
         self._hints = hints
         self._region = Region(self._out, self._color)
@@ -293,12 +294,13 @@ class Screen:
             return
         match event:
             case events.SessionBegan():
-                title = f"▶ {short_name(event.task)} · {event.phase} · {event.iteration}"
-                self._out.write(self._marks.show(one_line(title, 80), "working"))
+                self._called = one_line(short_name(event.task), 40)
+                title = one_line(f"▶ {self._called} · {event.phase} · {event.iteration}", 80)
+                self._out.write(self._marks.show(title, "working"))
             case events.HumanNeeded():
                 self._out.write(self._marks.show(one_line(f"⏸ {event.text}", 80), "waiting"))
             case events.WaitBegan():
-                self._out.write(self._marks.show(one_line(f"⏳ {event.reason}", 80), "waiting"))
+                self._out.write(self._marks.show(f"⏳ {self._called} waits", "waiting"))
 
     def _ring(self, text: str) -> None:
         if self._notify and self._live:

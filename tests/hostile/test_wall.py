@@ -25,8 +25,8 @@ from tests.support.loops import LoopWorld
 from tests.support.world import World
 
 ATTEMPTS = Path(__file__).with_name("attempts.py")
-# What a process may do on the machine anyway, or only in a mount namespace of its own: nothing to compare with.
-ONLY_INSIDE = {"umount", "remount", "unshare", "device"}
+# What is gone for every agent, or can be done only in a mount namespace of its own: nothing to compare with.
+ONLY_INSIDE = {"umount", "remount", "unshare", "device", "the terminal's variables"}
 
 
 @pytest.fixture(autouse=True)

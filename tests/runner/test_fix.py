@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Callable
 
@@ -34,5 +35,8 @@ def test_one_session_is_checked_and_its_code_is_reviewed(world: World, on_termin
     assert "> all of it" in world.prompt(3)
     terminal.send(b"\r")
     terminal.expect(b"Completed")
+    (commit,) = re.findall(rb"The changes: git diff (\w+)", terminal.expect(b"What to type next:"))
+    diff = subprocess.run(["git", "diff", commit], cwd=world.project, capture_output=True, text=True, check=True).stdout
+    assert "+after all" in diff
     assert terminal.wait() == 0
     assert [record["reason"] for record in world.records("gate_opened")] == ["review", "review"]

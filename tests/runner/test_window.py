@@ -41,7 +41,6 @@ def test_a_runner_that_is_killed_leaves_no_title(world: World) -> None:
         until(lambda: world.holding(1), "the session works")
         os.kill(runner(world), signal.SIGKILL)
         terminal.expect(CLEARED)
-        terminal.expect(b"$ ")
 
 
 def test_no_notify_switches_them_off(world: World, on_terminal: Callable[..., Pty]) -> None:
