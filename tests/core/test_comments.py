@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from marathon.core.comments import (
     LONGEST_ANSWER,
     Comment,
+    Kind,
+    Reply,
     Standing,
     anchor,
     answers_in,
@@ -20,6 +22,7 @@ from marathon.core.comments import (
     lines_of,
     next_id,
     quote_of,
+    unanswered,
     withdrawal,
     without_withdrawn,
 )
@@ -164,3 +167,19 @@ def test_what_was_taken_back_before_it_was_given_to_anyone_is_left_out() -> None
     for kept in ("words 2", typed, "## Comment c9 withdrawn"):
         assert kept in left, kept
     assert without_withdrawn(made[0]) == made[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer", "withdrawn", "stops"),
+    [
+        ("must", None, False, True),
+        ("must", Reply("done"), False, False),
+        ("must", None, True, False),
+        ("note", None, False, False),
+    ],
+)
+def test_only_what_must_be_answered_and_is_not_stops_anyone(
+    kind: Kind, answer: Reply | None, withdrawn: bool, stops: bool
+) -> None:
+    made = Comment("c1", "words", kind=kind, withdrawn=withdrawn)
+    assert unanswered([Standing(made, (0, 0), answer)]) == (["c1"] if stops else [])
