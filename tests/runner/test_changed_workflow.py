@@ -68,9 +68,8 @@ def test_a_yes_is_for_the_workflow_that_was_shown_and_for_none_that_came_since(w
     assert "This project's workflow quick has 1 review (one)." in world.run("--workflow", "quick").stdout
     assert world.cli("approve", "task").returncode == 0
     define(world, "quick", "one", loopable=False)
-    again = world.run()
-    assert (again.returncode, world.sessions()) == (3, 0)
-    assert "quick: The quick (not loopable)" in again.stdout
+    assert "quick: The quick (not loopable)" in world.run().stdout
+    assert (world.run().returncode, world.sessions()) == (3, 0), "nor is it remembered for the next start"
 
 
 def test_on_a_terminal_the_phases_are_offered_by_number(world: World, on_terminal: Callable[..., Pty]) -> None:
