@@ -930,6 +930,13 @@ def test_a_recorded_place_that_makes_no_sense_is_asked_about(path: list[tuple[st
     assert in_words(step) == "gate workflow research, then again"
 
 
+@pytest.mark.parametrize(("gates", "step"), [(["a"], "gate review a, then next"), ([], "move b")])
+def test_a_review_that_a_task_began_with_stays_where_no_definition_is_pinned(gates: list[str], step: str) -> None:
+    without = library(workflow("w", "a", "b"))
+    records: list[Record] = [begun("a", without, "w", gates=gates), started("a"), left("paused/a")]
+    assert in_words(decide(records, without)) == step
+
+
 def test_the_phases_to_choose_from_are_those_of_the_workflow_each_once() -> None:
     assert Phases(RPI).phase_ids("rpi") == ["research", "plan", "implement"]
     twice = library(workflow("top", "@inner", "@inner", "end"), workflow("inner", "a", "b"))

@@ -61,6 +61,7 @@ def test_a_verdict_written_before_the_gate_opened_does_not_answer_it(world: Worl
     assert world.run().returncode == 3
     assert world.sessions() == 1
     assert not world.records("gate_answered")
+    assert {record["text"] for record in world.records("remark")} == {"an answer to another gate was dropped: continue"}
     assert world.run().returncode == 3
     assert world.sessions() == 1
 
