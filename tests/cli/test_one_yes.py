@@ -105,6 +105,7 @@ def test_a_yes_to_an_agreement_never_counts_at_another_gate(world: World) -> Non
     task = Task.look(side.task("one"))
     task.inbox.put("verdict", to=facts["token"], code=right, choice="continue", by="command", agreement="0" * 64)
     side.run("one", expected=3)
+    assert not task.inbox.messages(), "it was looked at"
     assert reasons(side, "one") == ["review"]
     assert side.status("one")["waits_for"] == "your review of research"
 

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from marathon.core.comments import (
     LONGEST_ANSWER,
     Comment,
+    Kind,
+    Reply,
     Standing,
     anchor,
     answers_in,
@@ -21,6 +23,7 @@ from marathon.core.comments import (
     note_of,
     noted,
     quote_of,
+    unanswered,
     without_comments,
 )
 from marathon.core.text import clean
@@ -166,3 +169,19 @@ def test_what_human_md_shows_of_comments_is_told_from_what_a_human_typed_there()
     for found in (text, text.replace("\n", "\r\n")):
         assert without_comments(found, [gone, made[1]]).split() == f"{typed}{softened}".split()
     assert comments_in(note_of(made[0]).block + note_of(gone).block) == [gone], "as an older version reads them"
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer", "withdrawn", "stops"),
+    [
+        ("must", None, False, True),
+        ("must", Reply("done"), False, False),
+        ("must", None, True, False),
+        ("note", None, False, False),
+    ],
+)
+def test_only_what_must_be_answered_and_is_not_stops_anyone(
+    kind: Kind, answer: Reply | None, withdrawn: bool, stops: bool
+) -> None:
+    made = Comment("c1", "words", kind=kind, withdrawn=withdrawn)
+    assert unanswered([Standing(made, (0, 0), answer)]) == (["c1"] if stops else [])

@@ -665,6 +665,54 @@ def test_the_later_of_two_phases_with_one_name_is_not_earlier() -> None:
     assert in_words(decide(records, definitions)) == "move a"
 
 
+# What ends a phase by itself, and what starts the workflow again
+
+LISTED = library(workflow("w", {"id": "work", "repeats": True, "checklist": "task.md"}))
+
+
+@pytest.mark.parametrize(
+    ("ending", "steps", "step"),
+    [
+        ("ended", None, "session work"),
+        ("ended", (0, 0), "session work"),  # a list without boxes says nothing
+        ("ended", (2, 3), "session work"),
+        ("ended", (3, 3), "finish"),
+        ("crashed", (3, 3), "wait retry 2"),
+    ],
+)
+def test_a_phase_with_a_checklist_is_complete_once_every_box_is_ticked(
+    ending: str, steps: tuple[int, int] | None, step: str
+) -> None:
+    ended = left("running/work", ending=ending, steps=steps)
+    assert in_words(decide(after("work", ended, definitions=LISTED, key="w"), LISTED)) == step
+
+
+@pytest.mark.parametrize(("steps", "asked"), [((0, 0), False), ((2, 3), False), ((3, 3), True)])
+def test_an_agent_that_ticked_every_step_of_the_plan_is_asked_whether_it_is_done(
+    steps: tuple[int, int], asked: bool
+) -> None:
+    assert ("Every step" in told(decide(after("implement", left("running/implement", steps=steps))))) == asked
+
+
+@pytest.mark.parametrize(
+    ("gate", "steps"),
+    [(False, ["move a", "move a", "gate paused b, then next"]), (True, ["gate review b, then next"] * 3)],
+)
+def test_an_agent_starts_the_workflow_again_as_often_as_it_may_and_never_past_a_review(
+    gate: bool, steps: list[str]
+) -> None:
+    twice = library(workflow("w", "a", {"id": "b", "may_loop": 2, "gate": gate}))
+    records: list[Record] = [begun("b", twice, "w")]
+    found = []
+    for number in (1, 2, 3):
+        records += [started("b", number), left("paused/b", loop=True)]
+        step = decide(records, twice)
+        found.append(in_words(step))
+        if isinstance(step, Note):
+            records += [step.record, Moved(path=[("w", 1)], steps=2 * number, phase="b")]
+    assert found == steps
+
+
 # Files that the work rests on
 
 GONE = FilesMissing(names=["plan.md"])
@@ -880,6 +928,13 @@ def test_a_definition_that_changed_elsewhere_is_no_matter() -> None:
 def test_a_recorded_place_that_makes_no_sense_is_asked_about(path: list[tuple[str, int]]) -> None:
     step = decide([Begun(workflow="rpi", path=path, phase="research")])
     assert in_words(step) == "gate workflow research, then again"
+
+
+@pytest.mark.parametrize(("gates", "step"), [(["a"], "gate review a, then next"), ([], "move b")])
+def test_a_review_that_a_task_began_with_stays_where_no_definition_is_pinned(gates: list[str], step: str) -> None:
+    without = library(workflow("w", "a", "b"))
+    records: list[Record] = [begun("a", without, "w", gates=gates), started("a"), left("paused/a")]
+    assert in_words(decide(records, without)) == step
 
 
 def test_the_phases_to_choose_from_are_those_of_the_workflow_each_once() -> None:

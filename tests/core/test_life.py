@@ -35,6 +35,7 @@ from marathon.core.records import (
     StartedWith,
     SteerTaken,
     Torn,
+    Undone,
     WaitEnded,
     WaitStarted,
     WorktreeSet,
@@ -77,6 +78,31 @@ def test_an_adopted_task_that_awaits_its_review_is_judged_like_an_ended_session(
 
 def test_the_number_of_the_last_record_is_known() -> None:
     assert fold([begun("research", n=1), Torn(bytes=7, n=2), Remark(text="x", n=3)]).last == 3
+
+
+def test_the_documents_are_known_as_they_were_seen_last() -> None:
+    seen = [left(documents={"plan.md": "1", "work.md": "1"}), left(documents={"plan.md": "2"})]
+    records = after("research", *seen)
+    assert dict(fold(records).documents) == {"plan.md": "2", "work.md": "1"}
+    assert dict(fold([*records, gate(), verdict(documents={"work.md": "3"})]).documents) == {
+        "plan.md": "2",
+        "work.md": "3",
+    }
+
+
+def test_what_an_adopted_folder_claims_of_later_phases_ends_with_the_first_session() -> None:
+    adopted = begun("research", review=True, adopted=True, claimed=["research", "plan"])
+    assert fold([adopted]).claimed == ("plan",)
+    assert fold([adopted, gate(), verdict("redo"), started()]).claimed == ()
+
+
+def test_a_gate_offers_to_undo_as_long_as_something_is_left_to_undo() -> None:
+    writes = {"tree": "t", "files": ["a.py", "b.py"], "count": 2}
+    records = [*after("research", left(writes=writes)), gate(undoable=True)]
+    for undone, undoable in ((["a.py"], True), (["a.py", "b.py"], False)):
+        now = fold([*records, Undone(files=undone)])
+        assert now.gate is not None
+        assert now.gate.undoable == undoable
 
 
 # What is open
@@ -385,6 +411,21 @@ def test_only_an_answered_limit_gate_allows_as_much_again(kind: Reason) -> None:
     expected = (0, 15) if kind == "limit" else (2, 15)
     assert (answered.used.sessions, answered.used.seconds) == expected
     assert answered.seconds == 15
+
+
+def test_more_of_one_budget_leaves_the_others_as_they_are() -> None:
+    told = started(warned=["max_cost", "max_tokens"])
+    added = [LimitSet(name=name, value=5, added=True) for name in ("max_cost", "max_tokens")]
+    records: list[Record] = [begun("research"), *added, told, left(usage={"input": 7, "cost": 5})]
+    now = fold([*records, gate("limit", more="--max-cost +10"), verdict()])
+    assert (now.used.cost, now.used.tokens, now.warned) == (0, 7, ("max_tokens",))
+    assert now.added == (("max_tokens", 5),)
+
+
+def test_a_limit_that_is_typed_takes_the_place_of_what_was_added() -> None:
+    records: list[Record] = [begun("research"), LimitSet(name="max_cost", value=9, added=True)]
+    now = fold([*records, LimitSet(name="max_cost", value=2)])
+    assert (now.limits, now.added) == ((("max_cost", 2),), ())
 
 
 def test_moving_on_and_waiting_do_not_allow_more() -> None:

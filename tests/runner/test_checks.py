@@ -121,6 +121,17 @@ def test_commands_are_not_run_before_the_human_agreed_to_exactly_these(world: Wo
     assert (world.project / "ran").exists()
 
 
+def test_a_yes_is_for_the_commands_that_were_shown_and_for_none_that_came_since(world: World) -> None:
+    criteria(world, "`true` passes")
+    world.script(*whole(finish()))
+    assert world.run("--auto-approve").returncode == 3
+    assert world.cli("approve", "task").returncode == 0
+    criteria(world, "`true` passes", "`touch ran` passes")
+    again = world.run("--auto-approve")
+    assert (again.returncode, "touch ran" in again.stdout, world.sessions()) == (3, True, 0)
+    assert not (world.project / "ran").exists()
+
+
 def test_agreement_is_remembered_outside_of_the_project_and_for_this_project_only(world: World) -> None:
     criteria(world, "`true` passes")
     world.script(*whole(finish()), *whole(finish()))
