@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.process.driver import until
-from tests.runner.conftest import forks as forks
-from tests.runner.conftest import world as world
 from tests.support.fixtures import in_background as in_background
 from tests.support.world import World, research
 

@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 
 from tests.process.driver import Pty, until
-from tests.runner.conftest import forks as forks
-from tests.runner.conftest import world as world
 from tests.support.fixtures import in_background as in_background
 from tests.support.world import World, chunk, finish, plan, research
 
