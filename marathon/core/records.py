@@ -206,6 +206,7 @@ class Gate(_Record):
     answers: Literal["token", "code", "here"] = "token"  # what an answer needs; here: the runner's own terminal
     answered: dict[str, str] = field(default_factory=dict)  # comments that the agent answered since the last gate
     comments: int = 0  # how many there were when it opened
+    output: str = ""  # digest of the version that is reviewed
     writes: list[str] = field(default_factory=list)  # what sessions of this round wrote where they may not
     put_back: list[str] = field(default_factory=list)  # shell commands, each brings back what one of them wrote
     undoable: bool = False  # some of it was kept, and the human may undo it

@@ -87,6 +87,7 @@ def _offers(marathon: Marathon, gate: Gate) -> tuple[Offer, ...]:
 def _open(marathon: Marathon, gate: Gate) -> None:
     if POLICIES[gate.reason].review_round and (phase := marathon.where.phase):
         marathon.task.save_round(marathon.life.run, gate.phase, marathon.where.round, phase.output)
+        gate = replace(gate, output=marathon.task.digest(phase.output) if phase.output else "")
     update_state(marathon, gate.phase, marathon.life.iteration, state="paused")
     token = secrets.token_hex(8)
     hand_edits.remember_documents(marathon, token)

@@ -103,7 +103,7 @@ def _changes(seen: TaskAtGate, gate: Gate) -> Iterator[str]:
         said = beside_changes(diff, about) if diff else "Nothing changed since you saw it."
         yield f"━━ {output} since round {then.label}\n\n{said}\n"
     else:
-        yield "You have not seen an earlier version in this run."
+        yield "There is no copy of a version that you have seen in this run."
 
 
 def _code(seen: TaskAtGate) -> str:

@@ -80,6 +80,20 @@ def test_the_link_never_shows_in_git_status(world: World) -> None:
     assert sorted(shown.stdout.split()[1::2]) == ["task/STATE.json", "task/research.md"]
 
 
+def test_a_copy_of_a_round_that_an_agent_changed_is_not_compared(world: World) -> None:
+    """Else the review would say that nothing has changed."""
+    copy = "task/.marathon/runs/001/rounds/research-1.md"
+    second = research(write={"research.md": "two\n"}, run=f"printf 'two\\n' > {copy}")
+    world.script(research(write={"research.md": "one\n"}), second)
+    assert world.run().returncode == 3
+    assert world.cli("redo", "task", "-m", "more").returncode == 0
+    ran = world.run()
+    assert (ran.returncode, world.read(".marathon/runs/001/rounds/research-1.md")) == (3, "two\n")
+    assert "nothing changed" not in ran.stdout
+    refused = world.cli("rounds", "task", "research", "1", "2")
+    assert (refused.returncode, "was changed" in refused.stderr) == (2, True)
+
+
 MADE_UP = "mkdir task/.marathon; cp ../agent/forged task/.marathon/journal.jsonl"
 HARMS = {
     "git clean": ("git add -f task/*.md task/*.json; git clean -fdxq", "was gone"),

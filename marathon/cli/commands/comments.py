@@ -97,7 +97,7 @@ def rounds(shown: Path, phase: str | None, labels: tuple[str, ...], as_json: boo
             raise WrongUsage(f"Name two rounds: pi-marathon rounds {shlex.quote(str(shown))} {phase} 1 2")
         old, new = (kept[_named(label, found)] for label in labels)
         if not old or not new:
-            raise WrongUsage("The copy of one of these rounds was not kept, so they cannot be compared.")
+            raise WrongUsage("The copy of one of these rounds was not kept or was changed, so they cannot be compared.")
         diff = difference(text_of(old), text_of(new), *(f"{phase} round {label}" for label in labels))
         page(paint_diff(diff) if diff else "Nothing changed between these two.")
     elif as_json:
