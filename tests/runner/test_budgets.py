@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from marathon.core.budgets import Limits, Used
+from marathon.core.life import Life
+from marathon.core.records import LimitSet, Record
+from marathon.runner.marathon import Budget
+from marathon.runner.opening import allow
 from tests.process.driver import until
 from tests.support.world import Entry, World, finish, plan, research
 
@@ -25,6 +31,18 @@ def test_a_limit_that_was_typed_stays_the_tasks_own(world: World) -> None:
     assert world.run().returncode == 4
     assert world.sessions() == 2
     assert limits_of(world) == [("max_iterations", 2, False)]
+
+
+@pytest.mark.parametrize(("used", "allowed"), [(0.5, 3), (5, 7)])
+def test_more_comes_on_top_of_what_is_allowed_and_of_what_was_used_beyond_that(used: float, allowed: float) -> None:
+    recorded: list[Record] = []
+    agent = SimpleNamespace(name="pi", tells_cost=True, tells_tokens=True)
+    options = SimpleNamespace(limits=Limits(max_cost=1), ignored=(), typed=(Budget("max_cost", 2, added=True),))
+    marathon: Any = SimpleNamespace(
+        options=options, agent=agent, life=Life(used=Used(cost=used)), record=recorded.append
+    )
+    allow(marathon)
+    assert recorded == [LimitSet(name="max_cost", value=allowed, added=True)]
 
 
 def test_more_is_added_to_what_was_used(world: World) -> None:

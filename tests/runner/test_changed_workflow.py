@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 
 from tests.process.driver import Pty
@@ -70,6 +71,16 @@ def test_a_yes_is_for_the_workflow_that_was_shown_and_for_none_that_came_since(w
     define(world, "quick", "one", loopable=False)
     assert "quick: The quick (not loopable)" in world.run().stdout
     assert (world.run().returncode, world.sessions()) == (3, 0), "nor is it remembered for the next start"
+
+
+def test_a_yes_to_a_workflow_is_for_this_project_and_no_copy_of_it(world: World) -> None:
+    define(world, "quick", "one")
+    copy = shutil.copytree(world.project, world.project.parent / "copy")
+    world.script(does("one"))
+    assert "Phase: one" in world.run("--workflow", "quick", "--trust").stdout
+    world.project, world.task = copy, copy / "task"
+    assert "This project's workflow quick has 1 review (one)." in world.run("--workflow", "quick").stdout
+    assert world.sessions() == 1
 
 
 def test_on_a_terminal_the_phases_are_offered_by_number(world: World, on_terminal: Callable[..., Pty]) -> None:

@@ -88,3 +88,12 @@ def test_a_folder_made_anew_may_go_on_with_its_record(world: World) -> None:
     assert world.run("--max-iterations", "9", "--adopt").returncode == 3
     assert world.records("gate_opened")[-1]["phase"] == "research"
     assert world.sessions() == 3
+
+
+def test_a_human_who_rewrites_the_instructions_and_one_document_is_asked_nothing(world: World) -> None:
+    in_implement(world)
+    for name in ("instructions.md", "plan.md"):
+        (world.task / name).write_text("# The same, told better\n\nAll of it.\n")
+    world.adopts = False
+    assert world.run("--max-iterations", "4").returncode == 0
+    assert world.sessions() == 4

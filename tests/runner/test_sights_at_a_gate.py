@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from marathon.core.life import Life
+from marathon.core.records import Gate
+from marathon.core.rounds import Round
+from marathon.runner.review import last_look
+from marathon.store.task import Task
 from tests.process.driver import Pty
 from tests.support.world import Entry, World, chunk, plan, research
 
@@ -110,3 +118,19 @@ def test_a_gate_is_coloured_where_colours_are_wanted(
     assert (b"\x1b[1;32m  [Enter]  Continue to next phase (plan)\x1b[0m" in shown) is colored
     assert (b"\x1b[1mPhase: research | Iteration: 1" in shown) is colored
     assert (b"\x1b[3" in shown or b"\x1b[1" in shown) is colored
+
+
+def test_the_last_look_is_at_an_earlier_gate_and_not_at_this_one(tmp_path: Path) -> None:
+    """What the human edited at this gate is told apart."""
+    task = Task(tmp_path)
+    (tmp_path / "plan.md").write_text("first\n")
+    task.save_round(1, "plan", 1, "plan.md")
+    seen: Any = SimpleNamespace(
+        task=task, life=Life(run=1), where=SimpleNamespace(phase=SimpleNamespace(id="plan", output="plan.md"))
+    )
+    first = Round(1, "plan", 1, gate="g1", verdict="redo", answered_by="terminal")
+    unseen = Round(1, "plan", 2, gate="g2", verdict="continue", answered_by="auto")
+    shown = [Round(1, "plan", 3, gate="g3"), Round(1, "plan", 3, "human", gate="g3", file="plan.md")]
+    found = last_look(seen, Gate(reason="review", token="g3", phase="plan"), [first, unseen, *shown])
+    assert found is not None
+    assert (found[0], found[1].read_text()) == (first, "first\n")

@@ -81,6 +81,14 @@ def test_paused_in_plan_with_a_plan_awaits_the_review_of_the_plan(world: World) 
         assert world.cli("approve", "task").returncode == 0
 
 
+def test_paused_in_research_without_its_file_is_not_judged_by_the_result_of_another_run(world: World) -> None:
+    world.leave_state("paused", "research", 1)
+    (world.task / "result.md").write_text("of a run before\n")
+    world.script(research())
+    assert "Phase: research | Iteration: 2" in world.run().stdout
+    assert world.sessions() == 1
+
+
 def test_a_task_left_running_goes_on_in_its_phase_and_count(world: World) -> None:
     world.leave_state("running", "plan", 3)
     (world.task / "research.md").write_text("from before\n")

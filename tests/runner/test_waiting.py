@@ -166,10 +166,13 @@ def test_a_wait_is_waited_for_although_the_runner_died_before_the_session_ended(
     assert "That time is over." in world.prompt(2)
 
 
+@pytest.mark.parametrize(("minutes", "seconds"), [(5, 300), (1000, 3600), (0.1, 60)])
 def test_a_wait_can_be_stopped_and_is_still_there_afterwards(
-    world: World, in_background: Callable[..., subprocess.Popen[str]]
+    world: World, in_background: Callable[..., subprocess.Popen[str]], minutes: float, seconds: float
 ) -> None:
-    world.script(WAITS, research())
+    """An agent that asks for it without our tools gets no more than an hour, and no less than a minute."""
+    asks = {"state": "running", "phase": "research", "wait": {"minutes": minutes, "reason": "CI"}}
+    world.script({"write": {"a.md": "{n}"}, "state": asks}, research())
     runner = in_background()
     until(
         lambda: (world.task / ".marathon/journal.jsonl").exists() and world.records("wait_started"), "the wait begins"
@@ -177,6 +180,7 @@ def test_a_wait_can_be_stopped_and_is_still_there_afterwards(
     assert world.cli("stop", "task").returncode == 0
     runner.communicate(timeout=30)
     assert runner.returncode == 3
+    assert world.records("wait_started")[0]["seconds"] == seconds
     assert "CI" in json.loads(world.cli("status", "task", "--json").stdout)["waits_for"]
     assert not world.records("wait_ended")
 
