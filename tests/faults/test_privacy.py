@@ -134,7 +134,7 @@ def test_with_umask_0_our_own_files_are_for_this_user_only(world: World) -> None
     assert in_umask(0, world, *world.task_args()) == 3
     assert in_umask(0, world, "answer", "task", "that one") == 0
     assert_private(world.task / ".marathon")
-    assert in_umask(0, world, "steer", "task", "a word") == 0
+    assert in_umask(0, world, "tell", "task", "a word") == 0
     assert_private(world.task / ".marathon")
     assert in_umask(0, world, *world.task_args()) == 3
     assert in_umask(0, world, "approve", "task", "-m", "a note") == 0
@@ -159,7 +159,7 @@ def test_a_umask_that_shuts_out_its_own_user_shuts_us_out_of_nothing(world: Worl
 
 
 def test_the_folder_of_our_state_is_private_whoever_makes_it(world: World, on_terminal: Callable[..., Pty]) -> None:
-    terminal = world.typed("web")
+    terminal = world.typed("review")
     terminal.expect(b"Ctrl+C: stop")
     terminal.send(b"\x03")
     terminal.wait()

@@ -12,7 +12,7 @@ from marathon.process import tree
 from tests.process.driver import Pty, until
 from tests.support.world import ROOT, World, plan, research
 
-PROMPT = b"An agent is at work on this machine, so this needs the gate's code"
+PROMPT = b"An agent is at work on this machine, so this needs the code"
 
 
 def cleaned(world: World, *command: str, terminal: bool = False) -> str:
@@ -54,8 +54,8 @@ def test_an_agent_cannot_approve_the_gate_of_another_task(world: World) -> None:
     ]
     world.script(research(), research(run=f"cd {world.project}; ({'; '.join(tries)}) > {said} 2>&1"))
     assert world.run().returncode == 3
-    assert said.read_text().count("needs the gate's code") >= 2
-    assert "That is not the code of this gate" in said.read_text()
+    assert said.read_text().count("needs the code") >= 2
+    assert "That is not the code" in said.read_text()
     assert (inbox(world, "other"), answers(world, "other")) == ([], 0)
 
 
@@ -76,7 +76,7 @@ def test_a_helper_that_outlived_its_session_cannot_approve_the_next_gate(
     assert world.run().returncode == 3
     (world.project / "go").touch()
     until(lambda: said.exists() and said.read_text() != "", "the helper tries")
-    assert "Without a terminal, 'approve' needs the gate's code" in said.read_text()
+    assert "Without a terminal, 'approve' needs the code" in said.read_text()
     assert world.run().returncode == 3
     assert not world.records("gate_answered")
 
@@ -92,7 +92,7 @@ def test_a_verdict_in_the_inbox_needs_the_code_which_the_journal_does_not_tell(w
         (folder / f"{number}.json").write_text(json.dumps({name: v for name, v in verdict.items() if v is not None}))
     ran = world.run()
     assert ran.returncode == 3
-    assert "did not have this gate's code. Nothing was changed. It said: passed" in ran.stdout
+    assert "did not have the code. Nothing was changed. It said: passed" in ran.stdout
     assert (world.sessions(), world.records("gate_answered")) == (1, [])
     assert world.code() not in (world.task / ".marathon" / "journal.jsonl").read_text()
 
@@ -109,7 +109,7 @@ def test_a_person_at_a_terminal_needs_no_code_until_an_agent_works(world: World,
         asked = typed("approve", "other")
         asked.expect(PROMPT)
         asked.send(b"aaaaaa\r")
-        asked.expect(b"That is not the code of this gate")
+        asked.expect(b"That is not the code")
         assert asked.wait() == 2
     finally:
         busy.kill()

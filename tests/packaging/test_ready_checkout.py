@@ -14,7 +14,7 @@ def test_a_ready_checkout_starts_without_a_word(tmp_path: Path) -> None:
 
 def test_help_of_a_command_that_needs_more_packages_installs_none(tmp_path: Path) -> None:
     checkout = quick_checkout(tmp_path / "checkout")
-    for command in ("mcp", "web", "review"):
+    for command in ("mcp", "review"):
         done = start(checkout / "bin" / "pi-marathon", command, "--help", cwd=tmp_path)
         assert (done.returncode, done.stderr) == (0, "")
         assert f"pi-marathon {command}" in done.stdout

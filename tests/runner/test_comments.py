@@ -209,10 +209,10 @@ def test_auto_approve_passes_no_comment_that_must_be_answered(world: World) -> N
     assert ran.returncode == 4, "it was answered, so the review passed"
     assert world.records("gate_opened")[-2]["answered"] == {"c1": "yes"}
     (world.task / "research.md").write_text("without answers\n")
-    told = json.loads(world.cli("comments", "task", "--json").stdout)
+    told = json.loads(world.cli("comment", "task", "--json").stdout)
     assert [(each["id"], each["answer"], each["open"]) for each in told] == [("c1", "yes", False), ("c2", None, True)]
-    world.cli("comments", "task", "--withdraw", "c2")
-    assert "c2 (note) · research.md line 5 · text gone · withdrawn" in world.cli("comments", "task").stdout
+    world.cli("comment", "task", "--withdraw", "c2")
+    assert "c2 (note) · research.md line 5 · text gone · withdrawn" in world.cli("comment", "task").stdout
 
 
 def test_what_was_withdrawn_does_not_count_anywhere(world: World, on_terminal: Callable[..., Pty]) -> None:
@@ -220,12 +220,12 @@ def test_what_was_withdrawn_does_not_count_anywhere(world: World, on_terminal: C
     world.run()
     for words in ("why sqlite?", "taken back?", "and this?"):
         world.cli("comment", "task", "--on", "storage", words)
-    world.cli("comments", "task", "--withdraw", "c2")
+    world.cli("comment", "task", "--withdraw", "c2")
     world.cli("redo", "task", "-m", "see there")
     ran = world.run().stdout
     assert "2 of 2 comments answered" in ran
     assert "taken back?" not in world.prompt(2)
-    world.cli("comments", "task", "--withdraw", "c3")
+    world.cli("comment", "task", "--withdraw", "c3")
     assert "taken back?" not in world.cli("rounds", "task").stdout
     assert "why sqlite?" in world.cli("rounds", "task").stdout
     terminal = on_terminal()
@@ -234,9 +234,9 @@ def test_what_was_withdrawn_does_not_count_anywhere(world: World, on_terminal: C
     assert "[o] 1 comment, none open" in " ".join(shown.split())
     terminal.send(b"q")
     assert terminal.wait() == 3
-    assert "(must) · research.md line 3 · withdrawn" in world.cli("comments", "task").stdout, "but nothing is hidden"
+    assert "(must) · research.md line 3 · withdrawn" in world.cli("comment", "task").stdout, "but nothing is hidden"
     world.cli("comment", "task", "--on", "storage", "must this be answered?")
-    world.cli("comments", "task", "--withdraw", "c4")
+    world.cli("comment", "task", "--withdraw", "c4")
     world.run("--auto-approve", "--max-iterations", "3")
     assert "taken back" not in world.cli("status", "task").stdout
     assert len(world.records("gate_answered")) == 2, "a comment that was withdrawn stops no one"
@@ -263,7 +263,7 @@ def test_what_cannot_be_commented_on_is_a_sentence(world: World, args: tuple[str
 
 
 def test_an_agent_cannot_comment(world: World) -> None:
-    world.script(found(run="pi-marathon comment task 'all is well'; pi-marathon comments task --withdraw c1"))
+    world.script(found(run="pi-marathon comment task 'all is well'; pi-marathon comment task --withdraw c1"))
     world.run()
     assert not (world.task / "human.md").exists()
 

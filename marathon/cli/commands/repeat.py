@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from marathon.cli.arguments import message_text
+from marathon.cli.arguments import RunnerCommand, message_text
 from marathon.cli.commands.task import as_item, fill, first_state, free_folder, kebab
 from marathon.cli.find import TASKS, project_root
 from marathon.cli.main import cli, run_line
@@ -30,7 +30,8 @@ _OF_A_TASK_THAT_IS_THERE = ("task", "human", "workflow", "yes", "here", "adopt",
 
 @click.command(
     "repeat",
-    context_settings={"auto_envvar_prefix": "PI_MARATHON", "max_content_width": 110},
+    cls=RunnerCommand,
+    context_settings=cli.context_settings,
     params=[option for option in cli.params if option.name not in _OF_A_TASK_THAT_IS_THERE],
 )
 @click.argument("name")
