@@ -1,4 +1,4 @@
-"""pi-marathon repeat: makes a task for the plain loop and starts it."""
+"""pi-marathon repeat: makes a task with a checklist and starts it."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ _OF_A_TASK_THAT_IS_THERE = ("task", "human", "workflow", "yes", "here", "adopt",
 def repeat(
     ctx: click.Context, /, name: str, goal: str, success: tuple[str, ...], no_start: bool, **options: Any
 ) -> None:
-    """Make a task NAME for the plain loop and start it: session after session works on GOAL (- reads standard input).
+    """Make a task NAME with a checklist and start it: session after session works on GOAL (- reads standard input).
 
-    task.md is the memory between the sessions. The loop ends when every box in it is ticked and the criteria hold.
+    task.md is the memory between the sessions. It ends when every box in it is ticked and the criteria hold.
     """
     if "/" in name or "\\" in name or name.startswith("."):
         raise WrongUsage(f"{name[:60]!r} is a path. Give a name for the task, such as fix-types. Nothing was made.")

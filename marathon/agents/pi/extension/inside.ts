@@ -99,7 +99,7 @@ class Inside {
     const complete = (prefix: string) => completeFolder(prefix, this.cwd);
     this.command("marathon-loop", `Run a marathon here: PATH [${STOP_WITH_PI}] [OPTIONS]`, this.loop, complete);
     if (inSession() || process.env.MARATHON_CHECK) return;
-    this.command("ralph", `The plain loop: ${RALPH}`, this.ralph);
+    this.command("ralph", `A checklist: ${RALPH}`, this.ralph);
     const ralph = (verb: string) => (args: string, ctx: ExtensionCommandContext) => this.ralph(`${verb} ${args}`, ctx);
     this.command("marathon-status", "Where a marathon stands: [TASK]", ralph("status"));
     this.command("marathon-pause", "Stop a marathon after its session: [TASK]", ralph("stop"));
