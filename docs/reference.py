@@ -26,6 +26,9 @@ OPTIONS = """\
 `pi-marathon --task TASK`, `run`, `new --run` and `repeat` take them. Most may also stand in the environment, as
 `PI_MARATHON_` and the name in capitals; a budget as `+10` is for the command line only. A task goes on with what it was
 started with.
+
+`--agent` takes pi (the usual one), claude, codex, gemini, opencode, rehearsal, and acp or command with a PROGRAM after
+`--`; with `a,b`, b takes over when a cannot work. `--sandbox` takes on, offline or off.
 """
 
 
@@ -55,7 +58,7 @@ def lines() -> Iterator[str]:
     yield "What other programs and older versions call it. The program answers these words with what to type.\n"
     yield "| typed | now |\n|---|---|"
     for word, line in REMOVED.items():
-        yield f"| `{word}` | `{_cell(f'pi-marathon {line}').replace('   To follow it: ', '`, to follow it: `')}` |"
+        yield f"| `{word}` | `{_cell(f'pi-marathon {line}'.replace('   To follow it: ', '`, to follow it: `'))}` |"
 
 
 def _command(command: click.Command, context: click.Context, level: str) -> Iterator[str]:

@@ -259,7 +259,7 @@ _SET = "For one phase: agent, model, thinking, args or tools, such as plan.model
     "--breaker", "breakers", multiple=True, metavar="NAME=N", help="When it is stuck; same-error=3, … 0: never."
 )
 @more_option("--session-timeout", type=DURATION, default="2h", show_default=True, help="For one session; 0: none.")
-@more_option("--retries", type=COUNT, default=3, show_default=True, help="Tries after a failed session.")
+@more_option("--retries", type=COUNT, default=3, metavar="N", show_default=True, help="Tries after a failed session.")
 @more_option(
     "--outage",
     type=DURATION,
@@ -270,7 +270,7 @@ _SET = "For one phase: agent, model, thinking, args or tools, such as plan.model
 @more_option("--summary", type=_FILE, help="Write summary.md here too, for CI.")
 @more_option("--notify/--no-notify", default=True, help="Bell and desktop notification when you are needed.")
 @click.option("--retry-wait", type=DURATION, default="2s", hidden=True, help="Before the first retry; then doubling.")
-@click.option("--keep-events", type=COUNT, default=200, hidden=True, help="Logs of a run; 0: keep all.")
+@click.option("--keep-events", type=COUNT, default=200, metavar="N", hidden=True, help="Logs of a run; 0: keep all.")
 @click.option(
     "--here",
     is_flag=True,

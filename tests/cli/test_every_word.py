@@ -11,7 +11,7 @@ import click
 import pytest
 
 from docs.reference import page
-from marathon.cli.main import COMMANDS, cli
+from marathon.cli.main import COMMANDS, REMOVED, cli
 from tests.support.world import ROOT
 
 PAGES = [
@@ -39,6 +39,13 @@ def test_every_command_line_in_a_sentence_of_the_program_exists() -> None:
     found = [(path, line) for path in sorted((ROOT / "marathon").rglob("*.py")) for line in printed_by(path)]
     assert len(found) > 100
     assert [(path.name, line, wrong) for path, line in found if (wrong := wrong_with(line))] == []
+
+
+def test_no_word_of_another_time_is_left() -> None:
+    old = re.compile(rf"pi-marathon ({'|'.join(REMOVED)})\b")
+    files = [path for kind in ("py", "ts", "js", "md", "toml") for path in (ROOT / "marathon").rglob(f"*.{kind}")]
+    texts = {path: path.read_text(encoding="utf-8") for path in (*files, *PAGES)}
+    assert [(path.name, old.findall(text)) for path, text in texts.items() if old.search(text)] == []
 
 
 def test_every_command_that_pi_s_extension_starts_exists() -> None:
