@@ -39,7 +39,7 @@ def _watched(scratch: Scratch) -> list[Row]:
         _lengthen(next((scratch.project / "watched" / ".marathon").rglob("events/*.jsonl")))
         firsts = [_first_screen(scratch) for _ in range(scratch.count(9, 1))]
     finally:
-        scratch.run([*MARATHON, "kill", "watched"])
+        scratch.run([*MARATHON, "stop", "--now", "watched"])
     return [
         _first_row(*(1000 * median(each) for each in zip(*firsts, strict=True))),
         Row("attach: from a line to the screen", median(lags), "ms", 200, f"the slowest {lags[-1]:.0f} ms"),
@@ -65,7 +65,7 @@ def _waiting(scratch: Scratch) -> Row:
         time.sleep(seconds)
         share = 100 * (sum(runner.cpu_times()[:2]) - before) / seconds
     finally:
-        scratch.run([*MARATHON, "kill", "reviewed"])
+        scratch.run([*MARATHON, "stop", "--now", "reviewed"])
     return Row("a background runner at a gate", share, "%", 0.5, f"of one core, over {seconds} seconds")
 
 

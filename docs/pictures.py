@@ -232,7 +232,7 @@ def picture_a_session(room: Room, mode: str, steered: threading.Event, name: str
         window.type(f"clear; {COMMAND} {mode}")
         window.wait_for("bucket per client")
         window.type(STEERING)
-        window.wait_for("steering: per key" if mode == "stream" else "Steering: per key")
+        window.wait_for("told: per key" if mode == "stream" else "Steering: per key")
         steered.set()
         window.wait_for("the_slow_one")
         window.wait_for("tests · 3s" if mode == "stream" else "Elapsed 3")

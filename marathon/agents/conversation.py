@@ -178,7 +178,7 @@ class Conversation(ABC):
             steer = self._unsent.pop(0)
             self.steer(steer)
             self.steered.append(steer.id)
-            self.host.emit(Notice(f"→ steering: {one_line(steer.text)}"))
+            self.host.emit(Notice(f"→ told: {one_line(steer.text)}"))
 
 
 class OneSession(Conversation):

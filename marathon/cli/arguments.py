@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -127,6 +128,66 @@ DURATION = DurationType()
 TASK = TaskDirectory()
 
 
+# Options of the runner
+
+EVERYTHING = "help lists everything"  # what `--help --all` leaves in the context
+
+
+class MoreOption(click.Option):
+    """Listed by `--help --all` only."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        return super().get_help_record(ctx) if ctx.meta.get(EVERYTHING) else None
+
+
+class OptionalValue(click.Option):
+    """A value may follow after `=`, and only so: the next word is never taken for it."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        names, told = super().get_help_record(ctx) or ("", "")
+        return names.replace(" [=", "[="), told
+
+
+more_option = functools.partial(click.option, cls=MoreOption)
+
+
+def optional_value(name: str, without: str, **settings: Any) -> Callable[[Command], Command]:
+    return click.option(name, cls=OptionalValue, is_flag=False, flag_value=without, **settings)
+
+
+def with_values(args: Sequence[str], params: Sequence[click.Parameter]) -> list[str]:
+    """The command line in which every option that may have a value has one."""
+    options = [each for each in params if isinstance(each, click.Option)]
+    values = {name: each.flag_value for each in options if isinstance(each, OptionalValue) for name in each.opts}
+    taking = {name for each in options if not each.is_flag for name in each.opts} - values.keys()
+    end, made = args.index("--") if "--" in args else len(args), list(args)
+    for at, word in enumerate(args[:end]):
+        if word in values and (at == 0 or args[at - 1] not in taking):
+            made[at] = f"{word}={values[word]}"
+    return made
+
+
+class RunnerCommand(click.Command):
+    """A command with options of the runner."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, with_values(args, self.params))
+
+
+class RunnerCommandForAgent(RunnerCommand):
+    """And everything after a bare `--` is for the agent, if one runs."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        at = args.index("--") if "--" in args else len(args)
+        if args[at:] and (self.name == "run" or "--run" in args[:at]):
+            ctx.meta["agent_args"] = tuple(args[at + 1 :])
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+
+# Tasks
+
+
 def _entered(ctx: click.Context, typed: Path | None, when: WhenOmitted | None = None) -> Path | None:
     """The task from its project's folder, in which the command goes on."""
     if ctx.resilient_parsing:  # the shell asks for completions
@@ -150,22 +211,46 @@ def optional_task(when: WhenOmitted) -> Callable[[Command], Command]:
     )
 
 
-def task_and_text(when: WhenOmitted) -> Callable[[Command], Command]:
-    """A text for a task, as one pair (`said`). The task may be left out where only one can be meant."""
+def task_and_text(when: WhenOmitted, or_none: WhenOmitted | None = None) -> Callable[[Command], Command]:
+    """A text for a task, as one pair (`said`). The task may be left out where only one can be meant.
 
-    def read(ctx: click.Context, param: click.Parameter, words: tuple[str, ...]) -> tuple[Path | None, str]:
+    With `or_none` the text may be left out too. Then it says which task is meant.
+    """
+
+    def read(ctx: click.Context, param: click.Parameter, words: tuple[str, ...]) -> tuple[Path | None, str | None]:
         if ctx.resilient_parsing:
             return None, ""
-        if len(words) not in (1, 2):
-            raise click.UsageError(f'Give a text, in quotes: {ctx.command_path} [TASK] "TEXT"', ctx)
         from marathon.cli.find import is_named
 
-        if len(words) == 1 and is_named(words[0]):
+        named = len(words) == 2 or (len(words) == 1 and is_named(words[0]))
+        task, text = TASK.convert(words[0], param, ctx) if named else None, words[1 if named else 0 :]
+        if not text and or_none:
+            return _entered(ctx, task, or_none), None
+        if named and not text:
             raise click.UsageError(f'The text is missing: {ctx.command_path} {words[0]} "TEXT"', ctx)
-        task = TASK.convert(words[0], param, ctx) if len(words) == 2 else None
-        return _entered(ctx, task, when), words[-1]
+        if len(text) != 1:
+            raise click.UsageError(f'Give a text, in quotes: {ctx.command_path} [TASK] "TEXT"', ctx)
+        return _entered(ctx, task, when), text[0]
 
-    return click.argument("said", metavar="[TASK] TEXT", nargs=-1, callback=read, shell_complete=TASK.shell_complete)
+    shown = "[TASK] [TEXT]" if or_none else "[TASK] TEXT"
+    return click.argument("said", metavar=shown, nargs=-1, callback=read, shell_complete=TASK.shell_complete)
+
+
+def task_and_words(when: WhenOmitted, words: str) -> Callable[[Command], Command]:
+    """A task and other words, as one pair (`said`). The first word is the task if it means one."""
+
+    def read(ctx: click.Context, param: click.Parameter, typed: tuple[str, ...]) -> tuple[Path | None, list[str]]:
+        if ctx.resilient_parsing:
+            return None, []
+        from marathon.cli.find import is_task_here
+
+        named = bool(typed) and is_task_here(typed[0])
+        task = TASK.convert(typed[0], param, ctx) if named else None
+        return _entered(ctx, task, when), list(typed[1 if named else 0 :])
+
+    return click.argument(
+        "said", metavar=f"[TASK] {words}", nargs=-1, callback=read, shell_complete=TASK.shell_complete
+    )
 
 
 def usual_value(ctx: click.Context, name: str) -> float:

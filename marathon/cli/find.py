@@ -87,6 +87,13 @@ def is_named(word: str) -> bool:
     return is_task(now / word) or is_whole_name(word, [task.name for task in tasks_of(project_root(now))])
 
 
+def is_task_here(word: str) -> bool:
+    """Whether a word means a task of this project, by a path or a part of its name."""
+    now = Path.cwd()
+    root = project_root(now)
+    return is_task(now / word) or is_task(root / word) or bool(meant(word, [task.name for task in tasks_of(root)]))
+
+
 def offered(incomplete: str) -> list[str]:
     """Names of tasks for the shell's completion."""
     return completions(incomplete, [task.name for task in tasks_of(project_root(Path.cwd()))])
@@ -145,9 +152,10 @@ def _only(when: WhenOmitted, tasks: Sequence[Path], root: Path) -> Path:
     if not tasks:
         raise WrongUsage(f"There are no tasks in {root}. Make one with: pi-marathon new")
     if when == "latest":
+        latest = max(tasks, key=last_change)
         if len(tasks) > 1:
-            click.echo(f"The latest of {len(tasks)} tasks; for all of them: pi-marathon list", err=True)
-        return max(tasks, key=last_change)
+            click.echo(f"Task: {called(latest.parts)}, the latest of {len(tasks)}; all: pi-marathon list", err=True)
+        return latest
     what = _WHEN[when]
     rows = [
         row

@@ -8,13 +8,12 @@ from marathon.errors import WrongUsage
 from marathon.process.terminal import interactive
 from marathon.store.places import state_home
 
-# Commands that answer, steer or end a marathon, take something away, or start another one. Two more are for humans in
-# part, and look themselves: `repeat`, where it starts what it made, and `comments --withdraw`.
+# Commands that answer, tell or end a marathon, take something away, or start another one. Two more are for humans where
+# they start what they made, and look themselves: `repeat` and `new --run`.
 FOR_HUMANS = frozenset(
     {
-        *("approve", "redo", "answer", "accept", "undo", "cancel", "comment", "review", "web", "check"),
-        *("steer", "feedback", "attach", "stop", "kill", "rm", "clean", "archive", "repair"),
-        *("--task", "run", "loop run", "demo", "service"),
+        *("approve", "redo", "answer", "undo", "cancel", "comment", "review", "check", "tell", "attach", "stop", "rm"),
+        *("repair", "--task", "run", "loop run", "demo", "install"),
     }
 )
 

@@ -14,65 +14,92 @@ import click
 from click.core import ParameterSource
 
 from marathon import __version__
-from marathon.cli.arguments import BUDGETS, DURATION, MONEY, SANDBOX, SESSIONS, TASK, TIME, TOKENS, usual_value
+from marathon.cli.arguments import (
+    BUDGETS,
+    DURATION,
+    EVERYTHING,
+    MONEY,
+    SANDBOX,
+    SESSIONS,
+    TASK,
+    TIME,
+    TOKENS,
+    more_option,
+    optional_value,
+    usual_value,
+    with_values,
+)
 from marathon.cli.unseen import arguments
-from marathon.errors import MarathonError
+from marathon.errors import MarathonError, WrongUsage
 
-# name: (the module below marathon.cli.commands, what --help says); a module is loaded only when its command is typed.
-COMMANDS = {
-    "demo": ("demo", "A whole marathon in a throw-away project; no key, no network."),
-    "new": ("task", "Make a task directory."),
-    "run": ("pool", "Run several tasks, some of them at a time."),
-    "repeat": ("repeat", "Make a task with a checklist and work on it: the plain loop."),
-    "loop": ("loop", "Measured loops: keep what improves a number."),
-    "score": ("task", "Advice on a task's instructions."),
-    "list": ("status", "The tasks of this project; --all: of this machine."),
-    "status": ("status", "Where a task stands and what it waits for."),
-    "attach": ("attach", "Watch a running marathon, steer it, answer its gate."),
-    "logs": ("attach", "What a marathon has done, as plain lines."),
-    "web": ("web", "All tasks of this machine in the browser."),
-    "review": ("web", "Review a task in the browser."),
-    "comment": ("comments", "Comment on lines of a document, for the next session."),
-    "comments": ("comments", "The comments on a task with their answers."),
-    "rounds": ("comments", "Every reviewed version, and what changed between two."),
-    "check": ("check", "Run the checks of a task."),
-    "approve": ("gate", "Answer an open gate: continue."),
-    "redo": ("gate", "Answer an open gate: do a phase again."),
-    "answer": ("gate", "Answer the agent's question."),
-    "accept": ("gate", "End a task although not every criterion is met (asks first)."),
-    "undo": ("gate", "What changed meanwhile, and undo some of it at an open gate."),
-    "cancel": ("gate", "End a run for good (asks first)."),
-    "steer": ("gate", "Send guidance to the agent."),
-    "feedback": ("feedback", "Give feedback without a restart; it is kept in human.md."),
-    "report": ("web", "One HTML file about a task, or Markdown for a pull request."),
-    "stop": ("gate", "Ask the running marathon to stop after this session."),
-    "kill": ("gate", "End a running marathon and its agent at once."),
-    "clean": ("removal", "Remove what the runner kept of finished tasks (asks first)."),
-    "archive": ("removal", "Move a finished task to docs/tasks/archive (asks first)."),
-    "rm": ("removal", "Remove a task with everything that belongs to it (asks first)."),
-    "repair": ("repair", "Repair a damaged or changed journal (asks first)."),
-    "doctor": ("setup", "Check this machine and say what to fix."),
-    "install": ("install", "Give pi the extension and the skills, or Claude Code the hooks."),
-    "uninstall": ("install", "Take back what install added."),
-    "service": ("service", "After a reboot, resume what ran in the background."),
-    "workflow": ("setup", "List, show and check workflow definitions."),
-    "completion": ("setup", "Print the shell completion script."),
-    "wait": ("agent", "Ask for a pause before the next session."),
-    "ask": ("agent", "Ask the human a question."),
-    "mcp": ("mcp", "Our tools over the Model Context Protocol."),
-    "hook": ("hook", "For Claude Code's hooks: may it stop, what should it know."),
-    "claude-loop": ("claude_loop", "A goal that Claude Code's Stop hook holds it to."),
-}
-
-
-# The sections of --help, each by its first command.
+# What --help shows, and below it what `--help --all` adds.
+# A command's module below marathon.cli.commands is loaded only when the command is typed.
 SECTIONS = {
-    "demo": "Begin",
-    "list": "Watch",
-    "review": "Review and answer",
-    "stop": "Stop and tidy up",
-    "doctor": "Set up",
-    "wait": "For agents",
+    "Begin": {
+        "demo": ("demo", "A whole marathon in a throw-away project; no key."),
+        "new": ("task", 'Make a task, by questions or as: new "GOAL" --run'),
+        "run": ("pool", "Run a task here, or -d in the background, or several."),
+        "loop": ("loop", "Change, measure, keep what improves a number."),
+    },
+    "Watch": {
+        "list": ("status", "The tasks of this project; --all: of this machine."),
+        "status": ("status", "Where a task stands and what it waits for."),
+        "attach": ("attach", "Watch a running task and answer it; -f: as lines."),
+    },
+    "Answer": {
+        "review": ("web", "Review a task in the browser; without TASK: all."),
+        "approve": ("gate", "Continue where a task waits for you."),
+        "redo": ("gate", "Have a phase done again, saying why."),
+        "answer": ("gate", "Answer the agent's question."),
+        "tell": ("tell", "Tell the agent something; it is kept in human.md."),
+        "comment": ("comments", "Comment on lines of a document; no text: list them."),
+    },
+    "End, set up": {
+        "stop": ("gate", "Stop after this session; --now: at once."),
+        "rm": ("removal", "Remove a task; --logs: only what was logged."),
+        "doctor": ("setup", "Check this machine and say what to fix."),
+        "install": ("install", "Install what pi, Claude Code or systemd needs of us."),
+        "workflow": ("setup", "List, show, make and check workflows."),
+    },
+    "More": {
+        "repeat": ("repeat", "Make a task with a checklist and tick all of it."),
+        "check": ("check", "Run the checks of a task; advice on its instructions."),
+        "report": ("web", "One HTML file about a task, or --markdown for a PR."),
+        "rounds": ("comments", "Every reviewed version, and what changed between two."),
+        "undo": ("gate", "What changed meanwhile, and undo some of it."),
+        "cancel": ("gate", "End a run for good (asks first)."),
+        "repair": ("repair", "Repair a damaged or changed journal (asks first)."),
+        "completion": ("setup", "Print the shell completion script."),
+    },
+    "For agents": {
+        "wait": ("agent", "Ask for a pause before the next session."),
+        "ask": ("agent", "Ask the human a question."),
+        "mcp": ("mcp", "Our tools over the Model Context Protocol."),
+        "hook": ("hook", "For Claude Code's hooks: may it stop, what to know."),
+        "claude-loop": ("claude_loop", "A goal that Claude Code's Stop hook holds it to."),
+    },
+}
+FIRST = ("Begin", "Watch", "Answer", "End, set up")
+COMMANDS = {name: row for section in SECTIONS.values() for name, row in section.items()}
+# What someone may type who knows another version or another program, and what to type for it here.
+REMOVED = {
+    "start": "run TASK",
+    "resume": "run TASK",
+    "continue": "run TASK",
+    "help": "--help",
+    "pool": "run A B C --parallel N",
+    "logs": "attach --plain TASK   To follow it: pi-marathon attach -f TASK",
+    "web": "review",
+    "accept": 'approve TASK --anyway "why"',
+    "steer": 'tell TASK "text"',
+    "feedback": 'tell TASK --next "text"',
+    "comments": "comment TASK",
+    "kill": "stop --now TASK",
+    "clean": "rm --logs",
+    "archive": "rm --archive TASK",
+    "uninstall": "install --remove",
+    "service": "install --service",
+    "score": "check --advice TASK",
 }
 
 
@@ -89,17 +116,23 @@ class LazyGroup(click.Group):
         commands = (each for each in vars(module).values() if isinstance(each, click.Command))
         return next(command for command in commands if command.name == cmd_name)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        sections: list[tuple[str, list[tuple[str, str]]]] = []
-        for name, (_, told) in COMMANDS.items():
-            if name in SECTIONS:
-                sections.append((SECTIONS[name], []))
-            sections[-1][1].append((f"{name:11}", told))
-        for heading, rows in sections:
-            with formatter.section(heading):
-                formatter.write_dl(rows)
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        everything = ctx.meta.get(EVERYTHING)
+        for line in (f"Usage: {USAGE}", "", f"{self.help}", ""):
+            formatter.write(f"{line}\n")
+        for heading in SECTIONS if everything else FIRST:
+            for at, (name, (_, told)) in enumerate(SECTIONS[heading].items()):
+                formatter.write(f"{heading if at == 0 else '':13}{name:{12 if everything else 10}}{told}\n")
+        with formatter.section("Options, here and of `run`"):
+            params = self.get_params(ctx) if everything else self.params[:-1]  # without --version and --help
+            formatter.write_dl([row for each in params if (row := each.get_help_record(ctx))])
+        formatter.write(f"\n{EXIT_CODES if everything else MORE}\n")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--help" in args and "--all" in args:
+            ctx.meta[EVERYTHING] = True
+            args = [arg for arg in args if arg != "--all"]
+        args = with_values(args, self.params)
         if "--" in args:
             before = args[: args.index("--")]
             if self._no_command_in(ctx, before):
@@ -126,11 +159,21 @@ class LazyGroup(click.Group):
             raise click.UsageError(
                 f"--task stands alone; {args[0]!r} is not expected. Arguments for the agent go after --."
             )
-        if args[0] not in COMMANDS:
-            raise click.UsageError(f"No such command {args[0]!r}. {_meant(args[0])}", ctx)
-        if not ctx.resilient_parsing:
-            _refuse_agents(args)
-        return super().resolve_command(ctx, args)
+        if early := [each for each in self.params if ctx.get_parameter_source(each.name or "") in _TYPED]:
+            raise click.UsageError(f"{early[0].opts[-1]} stands behind the command: {args[0]}", ctx)
+        if args[0] in COMMANDS:
+            if not ctx.resilient_parsing:
+                _refuse_agents(args)
+            return super().resolve_command(ctx, args)
+        if args[0] in REMOVED:
+            raise WrongUsage(f"{args[0]!r} is no command here. Type: pi-marathon {REMOVED[args[0]]}")
+        from marathon.cli.find import is_task_here
+
+        if os.path.isdir(args[0]) or is_task_here(
+            args[0]
+        ):  # to look at it: nothing starts an agent by a task's name alone
+            return super().resolve_command(ctx, ["status", *args])
+        raise click.UsageError(f"There is no command and no task {args[0]!r}. {_similar(args[0])}", ctx)
 
 
 def _refuse_agents(args: Sequence[str]) -> None:
@@ -149,53 +192,61 @@ def _agents(ctx: click.Context, param: click.Parameter, incomplete: str) -> list
     return [name for name in AGENTS if name.startswith(incomplete)]
 
 
-def _meant(word: str) -> str:
+def _similar(word: str) -> str:
     import difflib  # only for someone who mistyped
-    import shlex
 
-    from marathon.cli.find import is_named
-
-    if os.path.isdir(word) or is_named(word):
-        return f"A task is given by its option: pi-marathon --task {shlex.quote(word)}"
     close = difflib.get_close_matches(word, COMMANDS, 1)
-    return f"Did you mean: pi-marathon {close[0]}" if close else "All of them: pi-marathon --help"
+    return f"Did you mean: pi-marathon {close[0]}" if close else "All commands: pi-marathon --help"
 
 
-_CHOSEN = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)  # whatever the files say
-COUNT = click.IntRange(min=0)
-_AGENT = "pi, claude, codex, gemini, opencode, rehearsal; acp or command (a program after --). a,b: b takes over."
-_SET = "For one phase: agent, model, thinking, args or tools, such as plan.model=opus; plan= forgets it."
-_SANDBOX = "Run the agent behind a wall (bubblewrap): it writes only the task, and the project where its phase may."
-_HUMAN = "Restart a finished or paused task with this feedback (help is --help)."
-_HERE = "Work in this directory, not in the project's root or where the task last ran."
-_WORKTREE = "Work in a git worktree on its own branch, marathon/TASK if none is given."
-_ADOPT = "Take over a task that was copied here, or whose reviews are not on record."
-_TRUST = "Agree to the checks and the workflow as they are now, for CI."
-_DETACH = "Go on in the background; see it with: pi-marathon attach."
-_FILE = click.Path(dir_okay=False, resolve_path=True, path_type=Path)
-_OUTAGE = "Wait so long for a network or provider that is away; 0: as any failure."
-_BREAKER = "When it counts as stuck; same-error=3, … 0: never."
-EPILOG = (
-    "Exit codes: 0 completed, 1 failed, 2 wrong usage, 3 waits for a human, 4 limit, 5 stuck, 6 busy, 7 invalid task."
+_TYPED = (ParameterSource.COMMANDLINE,)
+_CHOSEN = (*_TYPED, ParameterSource.ENVIRONMENT)  # whatever the files say
+USAGE = "pi-marathon [OPTIONS] | COMMAND | TASK"
+MORE = (
+    "Alone it starts pi, where /marathon-loop TASK runs a task.\n"
+    "All of it: pi-marathon --help --all   Of a command: pi-marathon run --help"
 )
+EXIT_CODES = (
+    "Exit codes: 0 completed, 1 failed, 2 wrong usage, 3 waits for you, 4 limit,\n5 stuck, 6 busy, 7 invalid task."
+)
+COUNT = click.IntRange(min=0)
+_FILE = click.Path(dir_okay=False, resolve_path=True, path_type=Path)
+_SET = "For one phase: agent, model, thinking, args or tools, such as plan.model=opus; plan= forgets it."
 
 
 @click.group(
     cls=LazyGroup,
     invoke_without_command=True,
     context_settings={"help_option_names": ["--help"], "max_content_width": 110, "auto_envvar_prefix": "PI_MARATHON"},
-    epilog=EPILOG,
 )
-@click.version_option(__version__, prog_name="pi-marathon")
-@click.option("--task", metavar="TASK", type=TASK, allow_from_autoenv=False, help="Run the marathon of this task.")
-@click.option("-h", "--human", metavar="TEXT", allow_from_autoenv=False, help=_HUMAN)
-@click.option("--agent", default="pi", show_default=True, metavar="NAME", shell_complete=_agents, help=_AGENT)
 @click.option(
-    "--mode", type=click.Choice(["tui", "stream"]), help="Give the agent the terminal, or show its work as lines."
+    "--task", metavar="TASK", type=TASK, allow_from_autoenv=False, help="Run this task; a part of its name will do."
 )
-@click.option("--set", "settings", multiple=True, metavar="PHASE.NAME=VALUE", allow_from_autoenv=False, help=_SET)
-@click.option("--workflow", default="rpi", show_default=True, metavar="KEY", help="For a new task; see: workflow list.")
 @click.option(
+    "-h", "--human", metavar="TEXT", allow_from_autoenv=False, help="Restart a finished or paused task with this."
+)
+@click.option(
+    "--agent", default="pi", metavar="NAME", shell_complete=_agents, help="pi, claude, codex, …; command: after --."
+)
+@click.option("--mode", type=click.Choice(["tui", "stream"]), help="The agent's own screen, or its work as lines.")
+@click.option("--workflow", default="rpi", metavar="KEY", help="For a new task; see: workflow list.")
+@click.option("--auto-approve", is_flag=True, help="Pass reviews by itself (recorded as not reviewed).")
+@optional_value(
+    "--worktree", "", metavar="[=BRANCH]", allow_from_autoenv=False, help="Work in a git worktree on its own branch."
+)
+@optional_value(
+    "--sandbox",
+    "on",
+    metavar="[=offline]",
+    type=SANDBOX,
+    help="Behind a wall: it writes only what its phase may.",
+)
+@click.option("-d", "--detach", is_flag=True, allow_from_autoenv=False, help="In the background; see it with: attach.")
+@click.option("--max-cost", type=MONEY, default="0", help="Stop at so much; +10: 10 more. 0: no limit.")
+@click.option("--max-time", type=TIME, default="0", help="Working time such as 90m or 8h. 0: no limit.")
+@click.option("--json", "as_json", is_flag=True, help="Ask nothing; print one JSON object at the end.")
+@more_option("--set", "settings", multiple=True, metavar="PHASE.NAME=VALUE", allow_from_autoenv=False, help=_SET)
+@more_option(
     "--oversight",
     "--shape",
     "oversight",
@@ -203,42 +254,47 @@ EPILOG = (
     type=click.Choice(["tool", "colleague"]),
     help="tool: you are asked at reviews only; colleague: after every session.",
 )
-@click.option("--auto-approve", is_flag=True, help="Approve review gates automatically (recorded as unreviewed).")
-@click.option("--answers-here", is_flag=True, help="Take answers to gates only at this terminal.")
-@click.option("--trust", is_flag=True, allow_from_autoenv=False, help=_TRUST)
-@click.option("--yes", is_flag=True, allow_from_autoenv=False, help="With -h: restart also where work is not finished.")
-@click.option("--here", is_flag=True, allow_from_autoenv=False, help=_HERE)
-@click.option("--worktree", is_flag=False, flag_value="", metavar="[BRANCH]", allow_from_autoenv=False, help=_WORKTREE)
-@click.option("--adopt", is_flag=True, allow_from_autoenv=False, help=_ADOPT)
-@click.option("--detach", is_flag=True, allow_from_autoenv=False, help=_DETACH)
-@click.option("--sandbox", is_flag=False, flag_value="on", type=SANDBOX, help=_SANDBOX)
-@click.option("--max-iterations", type=SESSIONS, default="100", show_default=True, help="Sessions; 0: no limit.")
-@click.option("--max-time", type=TIME, default="0", help="Working time such as 90m or 8h; 0: no limit.")
-@click.option("--max-cost", type=MONEY, default="0", help="What the agent may cost; +10: so much more. 0: no limit.")
-@click.option("--max-tokens", type=TOKENS, default="0", help="Tokens, all kinds together; 0: no limit.")
-@click.option("--reflect-every", type=COUNT, default=0, metavar="N", help="Look back after every N sessions.")
-@click.option("--breaker", "breakers", multiple=True, metavar="NAME=N", help=_BREAKER)
-@click.option("--session-timeout", type=DURATION, default="2h", show_default=True, help="For one session; 0: none.")
-@click.option("--retries", type=COUNT, default=3, show_default=True, help="Tries after a failed session.")
-@click.option(
-    "--retry-wait", type=DURATION, default="2s", show_default=True, help="Before the first retry; then doubling."
+@more_option("--answers-here", is_flag=True, help="Take answers only at this terminal.")
+@more_option(
+    "--trust", is_flag=True, allow_from_autoenv=False, help="Agree to the checks and the workflow as they are, for CI."
 )
-@click.option("--outage", type=DURATION, default="6h", show_default=True, help=_OUTAGE)
-@click.option("--keep-events", type=COUNT, default=200, show_default=True, help="Logs of a run; 0: keep all.")
-@click.option("--json", "as_json", is_flag=True, help="Ask nothing; print one JSON object at the end.")
-@click.option("--summary", type=_FILE, help="Write summary.md here too, for CI.")
-@click.option("--notify/--no-notify", default=True, help="Bell, notification, title and progress of the window.")
+@more_option("--yes", is_flag=True, allow_from_autoenv=False, help="With -h: restart also where work is not finished.")
+@more_option(
+    "--adopt",
+    is_flag=True,
+    allow_from_autoenv=False,
+    help="Take over a task that was copied here, or whose reviews are not on record.",
+)
+@more_option("--max-iterations", type=SESSIONS, default="100", show_default=True, help="Sessions; 0: no limit.")
+@more_option("--max-tokens", type=TOKENS, default="0", help="Tokens, all kinds together; 0: no limit.")
+@more_option("--reflect-every", type=COUNT, default=0, metavar="N", help="Look back after every N sessions.")
+@more_option(
+    "--breaker", "breakers", multiple=True, metavar="NAME=N", help="When it is stuck; same-error=3, … 0: never."
+)
+@more_option("--session-timeout", type=DURATION, default="2h", show_default=True, help="For one session; 0: none.")
+@more_option("--retries", type=COUNT, default=3, metavar="N", show_default=True, help="Tries after a failed session.")
+@more_option(
+    "--outage",
+    type=DURATION,
+    default="6h",
+    show_default=True,
+    help="Wait so long for a network or provider that is away; 0: as any failure.",
+)
+@more_option("--summary", type=_FILE, help="Write summary.md here too, for CI.")
+@more_option("--notify/--no-notify", default=True, help="Bell, notification, title and progress of the window.")
+@click.option("--retry-wait", type=DURATION, default="2s", hidden=True, help="Before the first retry; then doubling.")
+@click.option("--keep-events", type=COUNT, default=200, metavar="N", hidden=True, help="Logs of a run; 0: keep all.")
+@click.option(
+    "--here",
+    is_flag=True,
+    hidden=True,
+    allow_from_autoenv=False,
+    help="Work in this directory, not in the project's root or where the task last ran.",
+)
+@click.version_option(__version__, prog_name="pi-marathon")
 @click.pass_context
 def cli(ctx: click.Context, /, **options: Any) -> None:
-    """Lets a coding agent work for hours on one task: research, plan, implement, with you at the gates.
-
-    \b
-    pi-marathon new                         make a task
-    pi-marathon --task TASK                 run it with pi; part of a name will do
-    pi-marathon --task TASK -h "feedback"   run a finished one again
-    pi-marathon                             pi; in it: /marathon-loop DIR
-    pi-marathon --task TASK --agent command -- PROGRAM ARGS     any program
-    """
+    """Lets a coding agent work for hours on one task, with you at the reviews."""
     if ctx.invoked_subcommand is None:
         run_line(ctx, options)
 
@@ -295,7 +351,9 @@ def _guarded(args: list[str]) -> int:
             known = f"HOME is {os.environ['HOME']!r}" if os.environ.get("HOME") else "HOME is not set"
             cure = "Say where settings and records are to be kept: export HOME=FOLDER"
             raise MarathonError(f"No home folder is known, because {known}. Nothing was started. {cure}")
-        if args[:1] == ["repeat"] or any(arg == "--task" or arg.startswith("--task=") for arg in args):
+        if args[:1] in (["run"], ["new"], ["repeat"]) or any(
+            arg == "--task" or arg.startswith("--task=") for arg in args
+        ):
             _use_settings(args)
         result = cli.main(args, prog_name="pi-marathon", standalone_mode=False)
         return result if isinstance(result, int) else 0
@@ -370,5 +428,5 @@ def _use_settings(args: Sequence[str]) -> None:
 
     here = Path.cwd()
     found = load_settings(str(here if "--here" in args else project_root(here)))
-    cli.context_settings["default_map"] = {**found.settings, "repeat": found.settings}
+    cli.context_settings["default_map"] = found.settings
     cli.context_settings["obj"] = found

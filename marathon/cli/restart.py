@@ -1,4 +1,4 @@
-"""Asks before -h restarts a task whose work is not finished. Feedback without a restart is one key away."""
+"""Asks before -h restarts a task whose work is not finished. To tell the agent without a restart is one key away."""
 
 from __future__ import annotations
 
@@ -6,20 +6,13 @@ import shlex
 from pathlib import Path
 from typing import Literal
 
-from marathon.core.text import one_line, utc
+from marathon.core.text import one_line
 from marathon.errors import WrongUsage
 from marathon.process.keys import TYPING_GAP, Keys
 from marathon.process.signals import Signals
-from marathon.runner.marathon import utc_now
-from marathon.store.task import Task
 
-Choice = Literal["restart", "feedback", "nothing"]
-_KEYS: dict[str, Choice] = {"r": "restart", "f": "feedback", "q": "nothing", "esc": "nothing"}
-
-
-def give_feedback(task: Task, text: str) -> None:
-    """Store feedback for the next session. It answers no gate."""
-    task.inbox.put("feedback", text=text, at=utc(utc_now()))
+Choice = Literal["restart", "tell", "nothing"]
+_KEYS: dict[str, Choice] = {"r": "restart", "f": "tell", "q": "nothing", "esc": "nothing"}
 
 
 def ask(question: str, feedback: str, signals: Signals) -> Choice:
@@ -45,7 +38,7 @@ def ask(question: str, feedback: str, signals: Signals) -> Choice:
 
 def refuse(question: str, shown: Path) -> None:
     """Without a terminal a restart of unfinished work has to be meant."""
-    instead = f'pi-marathon feedback {shlex.quote(str(shown))} "TEXT"'
+    instead = f'pi-marathon tell {shlex.quote(str(shown))} "TEXT"'
     raise WrongUsage(
-        f"{question} Nothing was changed. To restart: add --yes   To give feedback without a restart: {instead}"
+        f"{question} Nothing was changed. To restart: add --yes   To tell the agent without a restart: {instead}"
     )

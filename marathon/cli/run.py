@@ -19,7 +19,7 @@ from marathon.cli.commands.install import renewed_skills
 from marathon.cli.find import enter
 from marathon.cli.options import CommandLine, as_started, check_place, phase_settings, run_options, workflow_of
 from marathon.cli.overview import in_index
-from marathon.cli.restart import Choice, ask, give_feedback, refuse
+from marathon.cli.restart import Choice, ask, refuse
 from marathon.cli.settings import notifications, project_settings
 from marathon.cli.workplace import (
     IN_PROJECT,
@@ -148,8 +148,8 @@ def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
             case "nothing":
                 print("Nothing was changed.", flush=True)
                 return WAITS_FOR_HUMAN
-            case "feedback":
-                give_feedback(task, options.feedback)
+            case "tell":
+                task.inbox.put("steer", text=options.feedback, later=True)
                 options = replace(options, feedback=None)
     remember_task(index_folder(), task.folder, project)
     before = last_set(records)

@@ -1,4 +1,4 @@
-"""Keeps what a human says with -h out of `ps`, where every process of the machine could read it for hours."""
+"""Keeps what a human says to a run out of `ps`, where every process of the machine could read it for hours."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ def arguments() -> list[str]:
 
 def _without_words(typed: Sequence[str]) -> list[str]:
     """As `ps` may show it. Nothing else depends on it, so a word that only looks like the option does no harm."""
+    if typed[:1] == ["new"] and "--run" in typed:
+        return ["new", _UNSEEN]
     end = typed.index("--") if "--" in typed else len(typed)
     shown = list(typed)
     for at, word in enumerate(typed[:end]):

@@ -124,7 +124,7 @@ class Offer:
             case "answer":
                 return f'pi-marathon answer {place} "your answer"'
             case "accept":
-                return f"pi-marathon accept {place}{why}"
+                return f'pi-marathon approve {place} --anyway "why"'
             case "cancel":
                 return f"pi-marathon cancel {place}"
             case "undo":
@@ -234,7 +234,7 @@ def refusal(found: Sequence[Offer], answer: Answer, task: str) -> str:
         return ""
     given = answer.choice + (f" {answer.phase}" if answer.phase else "") + (" with a message" if answer.text else "")
     listed = "\n  ".join(commands(found, task))
-    return f"This gate does not offer: {given}. Nothing was changed. It offers:\n  {listed}"
+    return f"This is not offered: {given}. Nothing was changed. What is:\n  {listed}"
 
 
 def auto_answer(gate: Gate, sent_back: int) -> Answer | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from marathon.core.text import quoted
@@ -33,9 +34,9 @@ class Reply:
         return HumanNote(self.heading, f"The agent asked:\n\n{quoted(self.question)}\n\nThe answer:\n\n{self.text}")
 
 
-def without_answer(text: str, reply: Reply | None) -> str:
-    """What is new in human.md without the reply, which has a section of its own in the prompt."""
+def without(text: str, notes: Iterable[HumanNote]) -> str:
+    """What is new in human.md without these notes, which have sections of their own in the prompt or were heard."""
     rest = text
-    if reply:  # an editor may have changed how lines end
-        rest = text.replace("\r\n", "\n").replace(reply.note.block.replace("\r\n", "\n"), "")
+    for note in notes:  # an editor may have changed how lines end
+        rest = rest.replace("\r\n", "\n").replace(note.block.replace("\r\n", "\n"), "")
     return "" if rest.strip() == TITLE else rest

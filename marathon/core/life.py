@@ -80,10 +80,15 @@ NOTHING_USED = Usage()
 
 
 class Steer(NamedTuple):
-    """A message from the human to the agent, with the name of its inbox file."""
+    """What the human told the agent, with the name of its inbox file and its heading in human.md."""
 
     id: str
     text: str
+    heading: str = ""
+
+    @property
+    def note(self) -> HumanNote:
+        return HumanNote(self.heading, self.text)
 
 
 class Answered(NamedTuple):
@@ -120,6 +125,8 @@ class Life(NamedTuple):
     stopped_by: Gate | None = None  # its note is the agent's reason for what comes next
     sent_back: int = 0  # how often --auto-approve went back to an earlier phase in this run
     steer: tuple[Steer, ...] = ()
+    told: tuple[Steer, ...] = ()  # all of these that stand in human.md beyond `delivered`, also those that were heard
+    told_before: int = 0  # how many of them the session that runs was given
     reply: Reply | None = None  # to the agent's question
     edited: tuple[HandEdited, ...] = ()  # by the human at gates, and not yet told to an agent
     delivered: HumanMark = NOTHING_DELIVERED
@@ -222,7 +229,9 @@ def _apply(now: Life, record: Record) -> Life:
         case WaitEnded():
             return _wait_ended(now, record)
         case SteerTaken():
-            return now._replace(steer=(*now.steer, Steer(record.id, record.text)))
+            steer = Steer(record.id, record.text, record.heading)
+            now = now._replace(steer=(*now.steer, steer))
+            return now._replace(told=(*now.told, steer), unwritten=steer.note) if steer.heading else now
         case RestartBegun():
             return now._replace(restart=record)
         case RunStarted():
@@ -295,6 +304,7 @@ def _session_started(now: Life, record: SessionStarted) -> Life:
         agent=record.agent,
         iteration=record.iteration,
         guidance=tuple(record.guidance),
+        told_before=len(now.told),
         in_round=True,
         round_mark=now.round_mark if now.in_round else record.output_mark,
         used=now.used._replace(sessions=now.used.sessions + 1),
@@ -344,6 +354,8 @@ def _session_ended(now: Life, record: SessionEnded) -> Life:
         guidance=(),
         comments=tuple(replace(each, sent=each.sent or each.id in started.comments) for each in now.comments),
         steer=tuple(steer for steer in now.steer if steer.id not in given),
+        told=now.told[now.told_before :],
+        told_before=0,
     )
 
 
@@ -460,6 +472,7 @@ def _run_started(now: Life, record: RunStarted) -> Life:
         comments_on_record=now.comments_on_record,
         comment_answers=now.comment_answers,
         steer=now.steer,
+        told=now.told,
         seconds=now.seconds,
         usage=now.usage,
         limits=now.limits,

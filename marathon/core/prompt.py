@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from marathon.core.comments import Standing
 from marathon.core.courses.workflow import DONE, Phase, filled_in
 from marathon.core.criteria import Criterion
-from marathon.core.human_note import Reply, without_answer
+from marathon.core.human_note import HumanNote, Reply, without
 from marathon.core.records import Gate, HandEdit
 from marathon.core.text import quoted
 from marathon.core.writes import rule
@@ -39,6 +39,7 @@ class Briefing:
     human_exists: bool = False
     comments: Sequence[Standing] = ()  # those without an answer
     steer: Sequence[str] = ()
+    told: Sequence[HumanNote] = ()  # of these and of what was heard, what stands in human_text
     reply: Reply | None = None
     edits: Sequence[HandEdit] = ()
     guidance: Sequence[str] = ()
@@ -60,7 +61,7 @@ def build_prompt(briefing: Briefing) -> str:
         _from_human(briefing),
         _comments(briefing),
         *(_edited(briefing.task, edit) for edit in briefing.edits),
-        _quotes("Steering", "The human sent this while the marathon ran, oldest first:", briefing.steer),
+        _quotes("Told by the human", "The human told you this, oldest first. Follow it:", briefing.steer),
         _answered(briefing.reply),
         f"## Look back first\n\n{briefing.reflection.strip()}" if briefing.reflection.strip() else "",
         _work(briefing),
@@ -104,7 +105,7 @@ def _reason(gate: Gate | None) -> str:
 
 
 def _from_human(briefing: Briefing) -> str:
-    new = without_answer(briefing.human_text, briefing.reply)
+    new = without(briefing.human_text, [*briefing.told, *([briefing.reply.note] if briefing.reply else [])])
     lead = f"The human added this to `{briefing.task}/human.md` since the last session. Follow it first:"
     return _quotes("New from the human", lead, [new] if new.strip() else [])
 

@@ -320,11 +320,12 @@ class WaitEnded(_Record):
 
 @dataclass(frozen=True, kw_only=True)
 class SteerTaken(_Record):
-    """A message out of the inbox; its file may go once this is on disk."""
+    """What a human told the agent, out of the inbox. Its file may go once this is on disk and in human.md."""
 
     type: Literal["steer_taken"] = "steer_taken"
     id: str
     text: str
+    heading: str = ""  # in human.md; an older version did not write it there
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -69,13 +69,13 @@ class Snapshots:
             now = self._tree_now()
             before = (read_regular(self._last) or b"").decode("ascii", "replace")
             if not before:
-                raise NoSnapshot("There is no copy of it from the last gate.")
+                raise NoSnapshot("There is no copy of it from when it last waited for you.")
             how = (f"--stat={columns}", "--patch", "--find-renames")
             found = self._git("diff", *how, before, now, "--", *self._code())
         except NoSnapshot as missing:
             return f"What changed in the code is not known. {missing}"
         cut = "\n(cut here: the diff is very long)" if len(found) > LONGEST_DIFF else ""
-        return found[:LONGEST_DIFF].decode("utf-8", "replace") + cut or "No file changed since the last gate."
+        return found[:LONGEST_DIFF].decode("utf-8", "replace") + cut or "No file changed since it last waited for you."
 
     def summary(self, seconds: float) -> str:
         """Such as 4 files +120 −8, without the task's own. Empty if nothing changed, or if git takes longer."""

@@ -31,7 +31,7 @@ from marathon.surfaces.terminal import TerminalSurface
 
 _LOOK_AGAIN = 0.05  # for events
 _LOOK_AROUND = 0.25  # for a gate and for the end
-_HERE = "This gate takes answers only at its own terminal (--answers-here)."
+_HERE = "It takes answers only at its own terminal (--answers-here)."
 _STOP = "Stop this marathon now, in its session? Press Esc again within 5 seconds."
 _AGAIN_WITHIN = 5.0
 
@@ -157,7 +157,7 @@ class Attached:
         sent, self._sent = self._sent, ""
         answers = [record for record in known.records if isinstance(record, Answer)]
         if sent and answers and sent not in [answer.message for answer in answers]:
-            first = f"Another answer to this gate came first ({answers[-1].choice}), so yours was not used."
+            first = f"Another answer came first ({answers[-1].choice}), so yours was not used."
             self._screen(Notice(first, "warning"))
 
     def _at_gate(self, known: Known, gate: Gate) -> None:

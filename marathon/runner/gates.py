@@ -30,8 +30,8 @@ from marathon.store.task import HUMAN
 if TYPE_CHECKING:
     from marathon.runner.marathon import Marathon
 
-WITHOUT_CODE = "An answer from another shell did not have this gate's code. Nothing was changed."
-AT_THIS_TERMINAL = "An answer came from another shell, but this gate takes answers only here. Nothing was changed."
+WITHOUT_CODE = "An answer from another shell did not have the code. Nothing was changed."
+AT_THIS_TERMINAL = "An answer came from another shell, but answers are taken only here. Nothing was changed."
 # What a shell or an attached terminal may send.
 _SENT: tuple[Choice, ...] = ("continue", "redo", "loop", "answer", "accept", "undo", "oversight", "cancel")
 
@@ -125,7 +125,7 @@ def _agreement(marathon: Marathon, gate: Gate) -> str:
 def _act_on(marathon: Marathon, gate: Gate, answer: Answer) -> int | None:
     match answer.choice:
         case "quit":
-            marathon.tell(f"The gate stays open. To continue: {marathon.resume}")
+            marathon.tell(f"It still waits for you. To continue: {marathon.resume}")
             return WAITS_FOR_HUMAN
         case "refresh":
             return None

@@ -39,7 +39,7 @@ def run(marathon: Marathon) -> int:
         marathon.tell(f"Interrupted; everything is saved. To continue: {marathon.resume}")
         return 128 + end.signum
     except EOFError:
-        marathon.tell(f"No answer; the gate stays open. To continue: {marathon.resume}")
+        marathon.tell(f"No answer; it still waits for you. To continue: {marathon.resume}")
         # A closed window comes as a signal and as the end of input. The signal is what it was.
         return 128 + signal.SIGHUP if marathon.signals.pending(signal.SIGHUP) else WAITS_FOR_HUMAN
 
@@ -136,7 +136,7 @@ def _finish(marathon: Marathon, step: Finish) -> int:
     if (marathon.task.folder / "result.md").exists():
         marathon.tell(f"The result: {marathon.shown / 'result.md'}")
     marathon.emit(HumanNeeded(f"{called(marathon.shown.parts)} is completed"))
-    if late := sum(message.kind in ("steer", "feedback") for message in marathon.store.messages()):
+    if late := sum(message.kind == "steer" for message in marathon.store.messages()):
         came = f"{counted(late, 'message')} of yours came after the last session began"
         marathon.tell(f"{came}. To have them read: {_again(marathon)}", "warning")
     return COMPLETED

@@ -21,7 +21,6 @@ from marathon.core.events import SessionBegan
 from marathon.core.life import Life, Steer
 from marathon.core.prompt import build_prompt
 from marathon.core.records import (
-    FeedbackTaken,
     Proposal,
     Rating,
     SessionEnded,
@@ -46,6 +45,7 @@ from marathon.runner.session_inputs import briefing, channel_fields, environment
 from marathon.store.base import Store
 from marathon.store.files import write_atomic
 from marathon.store.inbox import Inbox
+from marathon.store.task import HUMAN
 
 if TYPE_CHECKING:
     from marathon.runner.marathon import Marathon
@@ -57,11 +57,16 @@ _OF_A_SESSION = ("wait", "question", "rating", "loop")
 
 
 def take_steering(marathon: Marathon, *, between: bool = False) -> Life:
-    """Move steering out of the inbox: into the journal first, then the file may go. Some is for between sessions."""
+    """Move what the human told out of the inbox: into the journal, then into human.md, then the file may go.
+
+    Some is for between sessions. The heading holds the time, so words that a crash brings here twice are written once.
+    """
     for message in marathon.store.messages():
         if message.kind == "steer" and (between or not message.later):
             if message.id not in {steer.id for steer in marathon.life.steer}:
-                marathon.record(SteerTaken(id=message.id, text=message.text))
+                heading = f"Told · {message.sent}"
+                marathon.record(SteerTaken(id=message.id, text=message.text, heading=heading))
+            marathon.journal.write_owed_words()
             marathon.store.remove(message.id)
     return marathon.life
 
@@ -72,19 +77,6 @@ def take_back(messages: Store | Inbox) -> str:
     for message in waiting[-1:]:
         messages.remove(message.id)
     return waiting[-1].text if waiting else ""
-
-
-def take_feedback(marathon: Marathon) -> None:
-    """Move feedback out of the inbox: into the journal, then into human.md, then the file may go.
-
-    The heading holds the time it was given, so feedback that a crash brings here twice is written once.
-    """
-    for message in marathon.store.messages():
-        if message.kind == "feedback":
-            heading = f"Feedback · {one_line(message.at or message.id, 60)}"
-            marathon.record(FeedbackTaken(id=message.id, heading=heading, text=message.text))
-            marathon.journal.write_owed_words()
-            marathon.store.remove(message.id)
 
 
 def update_state(marathon: Marathon, phase: str, iteration: int, *, forget: Sequence[str] = (), **changes: Any) -> None:
@@ -112,7 +104,6 @@ def run_session(marathon: Marathon, step: RunSession) -> None:
     step, agent = replace(step, phase=phase), marathon.agent_of(phase)
     if marathon.life.gate is not None:  # it closed by itself, for example after --max-cost +10
         record_edits(marathon, marathon.life.gate)
-    take_feedback(marathon)
     life = take_steering(marathon, between=True)
     iteration = life.iteration + 1
     human, human_mark = task.new_from_human(life.delivered)
@@ -162,7 +153,7 @@ def run_session(marathon: Marathon, step: RunSession) -> None:
             spent=life.used.cost,
         )
     )
-    before, state_before, began = task.artifacts(), task.state_mark(), time.time()
+    before, state_before, began = task.artifacts() - {HUMAN}, task.state_mark(), time.time()
     meter = Meter(marathon.emit, allowance)
     try:
         outcome = agent.run(_host(marathon, life, phase, prompt, log, meter))
@@ -185,7 +176,7 @@ def run_session(marathon: Marathon, step: RunSession) -> None:
     may_be_silent = measured or phase.checklist is not None
     silent = outcome.ending == "ended" and not asks and task.state_mark() == state_before
     writes = meanwhile.compare(marathon, phase, project_before) if project_before else unchecked
-    artifacts = task.artifacts()
+    artifacts = task.artifacts() - {HUMAN}
     changes = UNKNOWN if measured else changes_since(marathon.project, began, task.folder, artifacts)
     changes = Changes(changes.moved or before != artifacts, changes.files)
     if silent and not (changes.moved or changes.files):

@@ -43,6 +43,7 @@ def briefing(marathon: Marathon, step: RunSession, iteration: int, human: str, h
         human_exists=human_exists,
         comments=[each for each in standings(marathon) if each.open],
         steer=[steer.text for steer in life.steer],
+        told=[steer.note for steer in life.told],
         reply=life.reply,
         edits=[edit for edited in life.edited for edit in edited.edits],
         guidance=(*step.guidance, *meanwhile.for_agent(marathon, step.phase, _named(marathon))),

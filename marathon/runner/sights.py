@@ -108,7 +108,7 @@ def _changes(seen: TaskAtGate, gate: Gate) -> Iterator[str]:
 
 def _code(seen: TaskAtGate) -> str:
     columns = shutil.get_terminal_size().columns
-    return f"━━ Files of the project since the last gate\n\n{seen.snapshots.changes(columns)}"
+    return f"━━ Files of the project since it last waited for you\n\n{seen.snapshots.changes(columns)}"
 
 
 def _steps(plan: str) -> str:

@@ -110,7 +110,7 @@ def status_of(known: Known, resume: str, *, runner: str = "", session_too: bool 
         waits = ""
         if not runner:
             condition = "cancelled" if sent.choice == "cancel" else "ready"
-            waits = f"a start: its gate is answered ({sent.choice})" if condition == "ready" else ""
+            waits = f"a start: you answered ({sent.choice})" if condition == "ready" else ""
     elif life.wait and not runner and not left(life.wait, now):
         condition, waits = "ready", "a start: its wait is over"
     open_offers = () if sent else known.offers
@@ -251,7 +251,7 @@ def criteria_facts(life: Life) -> list[dict[str, Any]]:
 
 
 def _steering(messages: Sequence[Message]) -> int:
-    return sum(message.kind in ("steer", "feedback") for message in messages)
+    return sum(message.kind == "steer" for message in messages)
 
 
 def _untouched(task: Task) -> str:

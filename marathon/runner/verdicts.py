@@ -23,11 +23,11 @@ def open_gate(shown: Path, project: Path, token: str | None = None) -> tuple[Kno
     known = read_task(shown, project)
     gate = known.life.gate
     if gate is None or (token is not None and token != gate.token):
-        not_open = f"The gate {token} of {shown} is not open any more" if token else f"No gate of {shown} is open"
+        not_open = f"{shown} does not wait under {token} any more" if token else f"{shown} does not wait for you"
         raise WrongUsage(f"{not_open}; nothing was changed. See: pi-marathon status {shown}")
     if any((each.kind, each.to) == ("verdict", gate.token) and each.choice != "undo" for each in messages):
         resume = resume_command(known.task, shown, project)
-        raise WrongUsage(f"This gate was answered already. To continue: {resume}")
+        raise WrongUsage(f"This was answered already. To continue: {resume}")
     return known, gate
 
 

@@ -91,9 +91,10 @@ def _retry_ended(event: events.RetryEnded) -> Block:
     return [Line(f"✓ Retry {event.attempt} succeeded", DIM)]
 
 
+_COUNTS = {"iterate": "iteration"}  # a measured loop counts its changes
 _TABLE: dict[type[events.Logged], Callable[[Any], Block]] = {
     events.SessionBegan: lambda event: [
-        Line(f"─── {head(event)} · iteration {event.iteration} · {event.agent} ───", HEAD)
+        Line(f"─── {head(event)} · {_COUNTS.get(event.phase, 'session')} {event.iteration} · {event.agent} ───", HEAD)
     ],
     events.SessionEnded: _session_ended,
     events.Output: _output,

@@ -14,6 +14,7 @@ from marathon.core.text import age, cut, one_line
 from marathon.show.program import program
 from marathon.show.status import REBOOTED, Status
 
+OVER = ("completed", "cancelled")  # conditions of a task that no start goes on with
 _WIDEST = 50  # cells of a column; what an agent wrote may be long
 _NARROWEST = 20  # of one that is cut so that a row fits the window
 _PIPE = 1000  # cells, where there is no window

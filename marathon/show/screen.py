@@ -21,7 +21,7 @@ from marathon.show.markdown import cells, split_complete, wrapped
 from marathon.show.outlet import Outlet
 
 WATCHED = ("type to tell it", "Alt+Enter next session", "Esc Esc stop")  # with attach,
-STEERED = ("type to steer", "Alt+Enter next session", "Esc stop")  # what a human may do while pi works,
+STEERED = ("type to tell it", "Alt+Enter next session", "Esc stop")  # what a human may do while pi works,
 KEPT = ("type a note for the next session",)  # while a program works that cannot be told anything,
 _REASON = 44  # columns that the reason of a wait has at least, where there is room
 _AROUND = 9  # columns for the marks around it

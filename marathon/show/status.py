@@ -66,7 +66,7 @@ def status_lines(status: Status, columns: int = 0) -> list[str]:
         ("Task", status.task),
         ("State", f"{status.condition} ({REBOOTED})" if status.rebooted else status.condition),
         ("Phase", status.breadcrumb or status.phase),
-        ("Run", f"{status.run}, iteration {status.iteration}" if status.run else ""),
+        ("Run", f"{status.run}, session {status.iteration}" if status.run else ""),
         ("Worked", duration(status.seconds) if status.run else ""),
         ("Used", _used(status.usage)),
         ("Budget", ", ".join(status.budget)),
@@ -83,7 +83,7 @@ def status_lines(status: Status, columns: int = 0) -> list[str]:
         ("Runner", status.runner),
         ("Worktree", f"{status.worktree} (branch {status.branch})" if status.branch else ""),
         ("Options", status.started_with),
-        ("Steering", f"{counted(status.steering, 'message')} for the next session" if status.steering else ""),
+        ("Told", f"{counted(status.steering, 'message')} for the next session" if status.steering else ""),
     ]
     lines = [part for label, value in rows if value for part in row(f"{label + ':':11}{value}", 11)]
     if status.checks:

@@ -10,6 +10,7 @@ import secrets
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,13 +18,13 @@ from pydantic import StrictBool
 from pydantic_core import from_json
 
 from marathon.core.comments import Comment
-from marathon.core.text import size
+from marathon.core.text import one_line, size, utc
 from marathon.core.validation import read
 from marathon.errors import WrongUsage
 from marathon.store.files import make_private_directory, opened, read_regular, write_atomic
 
 MAX_BYTES = 8_000_000
-Kind = Literal["steer", "feedback", "comment", "verdict", "stop", "cancel", "go on"]
+Kind = Literal["steer", "comment", "verdict", "stop", "cancel", "go on"]
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,15 @@ class Message:
     files: list[str] = field(default_factory=list)  # to undo (verdict)
     head: StrictBool = False  # and whether the branch moves back too
     now: StrictBool = False
-    later: StrictBool = False  # steering for the next session, not for the one that runs
-    at: str = ""  # when feedback was given
+    later: StrictBool = False  # told to the next session, not to the one that runs
     comment: Comment | None = None  # as it is to be from now on
+
+    @property
+    def sent(self) -> str:
+        """When it was sent, by its name; a name of another form stands for itself."""
+        with contextlib.suppress(ValueError, OverflowError, OSError):
+            return utc(datetime.fromtimestamp(int(self.id[:20]) / 1e9, UTC))
+        return one_line(self.id, 60)
 
 
 class Inbox:

@@ -63,7 +63,7 @@ def edit_document(path: Path) -> str:
 
 def open_page(task: Path, answered: Callable[[], bool]) -> None:
     """Serve the page of a task until Ctrl+C, or until its gate was answered there or anywhere else."""
-    print("The page opens. Ctrl+C: back to this gate.", flush=True)
+    print("The page opens. Ctrl+C: back to the terminal.", flush=True)
     page = subprocess.Popen([*shlex.split(program()), "review", str(task)])
     while page.poll() is None:
         with contextlib.suppress(subprocess.TimeoutExpired):

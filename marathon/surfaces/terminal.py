@@ -41,7 +41,7 @@ PENDING = "Not sent: {ids} · [r] Send back (redo {phase}) · [a] Approve with t
 
 _NONE = Answer(choice="refresh")
 _STAYS_OPEN = ("quit", "refresh", "oversight")  # answers that do not close a gate
-KEPT = " What you typed is kept for this gate. Esc discards it."
+KEPT = " What you typed is kept. Esc discards it."
 
 
 class TerminalSurface:

@@ -174,10 +174,10 @@ class Site:
                 raise WrongUsage("That is not the passphrase. Nothing was changed.")
             known, gate = open_gate(place.folder, place.project, form.get("gate", ""))
             if gate.answers == "here":
-                raise WrongUsage("This gate takes answers only at its own terminal (--answers-here).")
+                raise WrongUsage("It takes answers only at its own terminal (--answers-here).")
             picked = next((each for each in SENT if each == choice), None)
             if picked is None:
-                raise WrongUsage("This gate does not offer that. Nothing was changed.")
+                raise WrongUsage("That is not offered. Nothing was changed.")
             heavy = any(each.heavy for each in known.offers if (each.choice, each.phase or "") == (picked, phase))
             if heavy and "sure" not in form:
                 raise WrongUsage("This is hard to take back, so it needs the tick at 'I am sure'. Nothing was changed.")
@@ -201,7 +201,7 @@ class Site:
         while (holder := holder_of(lock)) and holder.pid != os.getppid() and time.monotonic() < deadline:
             done = taken(read_task(*place), gate)
             if isinstance(done, Answer) and done.message != answer.message:
-                raise WrongUsage("This gate was answered at its terminal a moment before. Your answer was not used.")
+                raise WrongUsage("This was answered at its terminal a moment before. Your answer was not used.")
             if done:
                 return
             time.sleep(0.05)

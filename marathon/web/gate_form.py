@@ -52,7 +52,7 @@ def gate_form(session: Session, view: View, gate: Gate, words: str) -> Html:
 def _verdicts(session: Session, view: View, gate: Gate, words: str, wants_answers: bool) -> Part:
     """A button for each answer that the gate offers. The same answer with and without words shares a button."""
     if gate.answers == "here":
-        return h("p", "This gate takes answers only at its own terminal (--answers-here).")
+        return h("p", "It takes answers only at its own terminal (--answers-here).")
     offered = [each for each in view.known.offers if each.choice in SENT]
     answers = list({_answer(each): each for each in reversed(offered)}.values())[::-1]
     usual = [each for each in answers if not each.heavy]

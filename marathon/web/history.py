@@ -151,7 +151,9 @@ def _compared(found: dict[str, Version], a: str, b: str) -> tuple[str, str]:
 
 
 def code_page(session: Session, view: View) -> str:
-    return _subpage(session, view, "The code since the last gate", patch(clean(view.known.snapshots.changes(100))))
+    return _subpage(
+        session, view, "The code since it last waited for you", patch(clean(view.known.snapshots.changes(100)))
+    )
 
 
 def log_page(session: Session, view: View, which: str) -> str:

@@ -110,5 +110,5 @@ def _steer_form(session: Session, view: View) -> Html | None:
     label = h("label", "Tell the agent something. ", h("small", says), for_="steer")
     box = h("textarea", id="steer", name="words", rows=2, required=True)
     return h(
-        "details", h("summary", "Steer", waiting), session.form(f"{view.path}/steer", label, box, h("button", "Send"))
+        "details", h("summary", "Tell", waiting), session.form(f"{view.path}/steer", label, box, h("button", "Send"))
     )

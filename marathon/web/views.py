@@ -80,7 +80,7 @@ def sign_in(problem: str) -> str:
         "input", id="token", name="token", autocomplete="off", autocapitalize="none", required=True, autofocus=True
     )
     form = h("form", label, word, h("button", "Sign in", class_="main"), method="post", action="/")
-    again = "A word works once. In the terminal of pi-marathon web, press Enter for a new one."
+    again = "A word works once. In the terminal of pi-marathon review, press Enter for a new one."
     told = h("p", problem, class_="problem") if problem else None
     return layout("pi-marathon", h("h1", "pi-marathon"), told, form, h("p", again))
 

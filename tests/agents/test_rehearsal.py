@@ -167,7 +167,7 @@ def test_feedback_steering_and_answers_are_heeded_in_what_is_written(demo: Path)
     research = (demo / "research.md").read_text()
     assert heard in said
     assert f"- {heard}\n" in research
-    assert "- Steering: “be brief” → not acted on" in research
+    assert "- Told by the human: “be brief” → not acted on" in research
     assert "`slug` has no docstring" not in research
     did(demo, "plan", 2, reply=Reply("Which files?", "leave words.py alone"))
     plan = (demo / "plan.md").read_text()
@@ -176,7 +176,7 @@ def test_feedback_steering_and_answers_are_heeded_in_what_is_written(demo: Path)
     assert "in `textkit/words.py`" not in plan
     assert "in `textkit/cli.py`" in plan
     did(demo, "implement", 3, steer=["hands off `main`!"])
-    assert "- Steering: “hands off `main`!” → left alone: `main`" in (demo / "work.md").read_text()
+    assert "- Told by the human: “hands off `main`!” → left alone: `main`" in (demo / "work.md").read_text()
     source = (project / "textkit/cli.py").read_text()
     assert '"""Render, given command and text."""' in source
     assert '"""Main' not in source

@@ -64,7 +64,7 @@ def test_two_attached_beside_the_runners_own_terminal_give_one_answer(world: Wor
     windows[0].expect(b"Answered from another shell.")
     until(lambda: world.holding(2), "the next session")
     for window in windows:
-        window.expect("plan · iteration 2".encode())
+        window.expect("plan · session 2".encode())
     assert len(world.records("gate_answered")) == 1
     windows[1].send(b"\x1b")
     windows[1].expect(b"Stop this marathon")
@@ -99,7 +99,7 @@ def test_nothing_runs(world: World, typed: Typed) -> None:
 def test_logs_are_plain_lines_and_may_be_followed_to_the_end(world: World) -> None:
     world.script(research(say=["one"]), plan(say=["two"]), chunk(say=["three"]), finish(say=["four"]))
     assert world.run("--auto-approve").returncode == 0
-    printed = world.cli("logs", "-f")
+    printed = world.cli("attach", "-f")
     assert printed.returncode == 0
     lines = [line.strip() for line in printed.stdout.splitlines()]
     assert [line for line in lines if line in ("one", "two", "three", "four")] == ["one", "two", "three", "four"]

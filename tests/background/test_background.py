@@ -75,7 +75,7 @@ def test_what_is_refused_is_refused_in_the_shell_that_typed_it(world: World) -> 
 
 def test_b_and_enter_leave_a_running_session_which_outlives_its_window(world: World, typed: Typed) -> None:
     python = f"{sys.executable} -P -m marathon"
-    tries = f"env -u MARATHON_RUNNER_ID {python} steer task hello 2> ../agent/refused"
+    tries = f"env -u MARATHON_RUNNER_ID {python} tell task hello 2> ../agent/refused"
     until_left = "touch ../agent/ready; until [ -e ../agent/left ]; do sleep 0.05; done"
     world.script(research(run=f"{until_left}; {tries}", hold=True), plan(), finish())
     window = typed(*world.task_args())
@@ -121,7 +121,7 @@ def test_b_leaves_an_open_gate(world: World, typed: Typed, mode: str) -> None:
     assert len(gates(world)) == 2
     os.kill(runner(world), signal.SIGKILL)
     over(world)
-    assert world.cli("service", "run").returncode == 0
+    assert world.cli("run", "--after-reboot").returncode == 0
     assert is_held(world)
 
 
@@ -160,7 +160,7 @@ def test_kill_ends_an_agent_that_does_not_listen_and_a_runner_that_hangs(world: 
     pid, agent = runner(world), agent_pid(world, 1)
     if stuck:
         os.kill(pid, signal.SIGSTOP)
-    killed = world.cli("kill", *(["task"] if stuck else []))
+    killed = world.cli("stop", "--now", *(["task"] if stuck else []))
     assert (killed.returncode, killed.stderr) == (0, "" if stuck else "Task: task\n")
     assert "To continue: " in killed.stdout
     assert not is_held(world)
@@ -174,13 +174,13 @@ def test_the_service_resumes_what_ran_when_the_machine_went_down(world: World) -
     at_gate(world)
     os.kill(runner(world), signal.SIGKILL)
     over(world)
-    assert world.cli("service", "run").returncode == 0
+    assert world.cli("run", "--after-reboot").returncode == 0
     assert is_held(world)
     assert world.cli("approve", "task").returncode == 0
     at_gate(world, 2)
     assert world.cli("stop", "task").returncode == 0
     over(world)
-    assert world.cli("service", "run").returncode == 0
+    assert world.cli("run", "--after-reboot").returncode == 0
     assert not is_held(world)  # it was stopped by a human
 
 
@@ -194,12 +194,12 @@ def test_the_service_leaves_what_a_human_took_to_a_terminal_since_then(world: Wo
     window.expect(GATE)
     window.send(b"\x03")
     assert window.wait() == 130
-    assert world.cli("service", "run").returncode == 0
+    assert world.cli("run", "--after-reboot").returncode == 0
     assert not is_held(world)
 
 
 def test_the_unit_can_be_seen_without_systemd(world: World) -> None:
-    shown = world.cli("service", "install", "--print")
+    shown = world.cli("install", "--service", "--print")
     assert shown.returncode == 0
-    assert " -P -m marathon service run\n" in shown.stdout
-    assert world.cli("service", "install", PATH="/nowhere").returncode == 2
+    assert " -P -m marathon run --after-reboot\n" in shown.stdout
+    assert world.cli("install", "--service", PATH="/nowhere").returncode == 2

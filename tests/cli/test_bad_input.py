@@ -91,7 +91,7 @@ def test_a_directory_that_is_none(world: World, where: str) -> None:
     assert listing(world.project) == before
 
 
-@pytest.mark.parametrize("words", [["steer", "x"], ["approve"], ["redo", "-mx"], ["answer", "x"], ["cancel"], ["stop"]])
+@pytest.mark.parametrize("words", [["tell", "x"], ["approve"], ["redo", "-mx"], ["answer", "x"], ["cancel"], ["stop"]])
 def test_no_command_makes_a_task_of_a_name(world: World, words: list[str]) -> None:
     before = listing(world.project)
     refused(world, world.cli(words[0], "nowhere", *words[1:]), 7, "nowhere does not exist", "pi-marathon new")
@@ -129,11 +129,11 @@ OPTIONS: dict[str, tuple[list[str], int, str]] = {
     "unknown mode": (["--task", "task", "--agent", "rehearsal", "--mode", "loud"], 2, "loud"),
     "empty feedback": (["--task", "task", "--agent", "rehearsal", "-h", ""], 2, "empty"),
     "blank feedback": (["--task", "task", "--agent", "rehearsal", "-h", " \n"], 2, "empty"),
-    "approve without a gate": (["approve", "task"], 2, "No gate"),
-    "redo without a gate": (["redo", "task", "-m", "x"], 2, "No gate"),
-    "answer without a question": (["answer", "task", "x"], 2, "No gate"),
+    "approve without a gate": (["approve", "task"], 2, "does not wait for you"),
+    "redo without a gate": (["redo", "task", "-m", "x"], 2, "does not wait for you"),
+    "answer without a question": (["answer", "task", "x"], 2, "does not wait for you"),
     "cancel without a run": (["cancel", "task", "--yes"], 2, "no run of task to cancel"),
-    "an empty steer": (["steer", "task", ""], 2, "empty"),
+    "an empty text": (["tell", "task", ""], 2, "empty"),
     "a list of a file": (["list", "task/instructions.md"], 2, "cannot be listed"),
     "a demo over files": (["demo", "--into", "task"], 2, "--into"),
 }
@@ -147,10 +147,10 @@ def test_what_makes_no_sense_on_a_fresh_task(world: World, args: list[str], code
 
 
 AT_A_GATE: dict[str, tuple[list[str], int, str]] = {
-    "unknown phase": (["redo", "task", "--phase", "deploy", "-m", "x"], 2, "does not offer: redo deploy"),
+    "unknown phase": (["redo", "task", "--phase", "deploy", "-m", "x"], 2, "not offered: redo deploy"),
     "redo without words": (["redo", "task", "-m", ""], 2, "empty"),
     "approve with empty words": (["approve", "task", "-m", " "], 2, "empty"),
-    "answer without a question": (["answer", "task", "x"], 2, "does not offer: answer"),
+    "answer without a question": (["answer", "task", "x"], 2, "not offered: answer"),
     "empty feedback": (["--task", "task", "--agent", "rehearsal", "-h", ""], 2, "empty"),
     "unknown agent": (["--task", "task", "--agent", "gpt"], 2, "'gpt'"),
 }

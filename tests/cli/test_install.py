@@ -161,13 +161,13 @@ def test_uninstall_takes_back_what_install_added_and_keeps_what_was_changed(worl
     own = folder / "skills" / "scribe" / "SKILL.md"
     own.write_text("mine")
     for where in ([], ["--claude"]):
-        done = world.cli("uninstall", *where)
+        done = world.cli("install", "--remove", *where)
         assert done.returncode == 0, done.stderr
     assert f"Kept {own}, because you changed it" in done.stdout
     assert claude_settings(folder) == {"model": "opus"}
     assert {path for path in installed(folder) if "before-" not in path} == {"settings.json", "skills/scribe/SKILL.md"}
     assert not installed(world.home / ".pi")
-    assert "There is nothing of pi-marathon in" in world.cli("uninstall").stdout
+    assert "There is nothing of pi-marathon in" in world.cli("install", "--remove").stdout
 
 
 def test_claudes_own_variable_moves_them(world: World, tmp_path: Path) -> None:

@@ -28,8 +28,8 @@ def test_status_of_a_new_task_touches_nothing(world: World) -> None:
 
 
 def test_status_of_a_new_task_tells_what_was_sent_to_it(world: World) -> None:
-    world.cli("steer", "task", "use tabs")
-    assert "Steering:  1 message for the next session" in world.cli("status", "task").stdout
+    world.cli("tell", "task", "use tabs")
+    assert "Told:      1 message for the next session" in world.cli("status", "task").stdout
     assert json.loads(world.cli("status", "task", "--json").stdout)["steering"] == 1
 
 
@@ -138,7 +138,7 @@ def test_status_names_the_call_that_runs_now(world: World, tmp_path: Path) -> No
         until(lambda: re.search(r"^Did: +bash npm test$", told(), re.M), "the last call, which has ended")
         assert "Doing:" not in told()
     finally:
-        world.cli("kill", "task")
+        world.cli("stop", "--now", "task")
 
 
 def test_what_an_agent_wrote_cannot_act_on_the_terminal(world: World) -> None:
@@ -173,8 +173,8 @@ def test_what_the_runner_left_counts_only_until_something_happens(world: World) 
     world.script(research())
     world.run()
     assert "State:     gate" in world.cli("status", "task").stdout
-    world.cli("steer", "task", "use tabs")
-    assert "Steering:  1 message" in world.cli("status", "task").stdout
+    world.cli("tell", "task", "use tabs")
+    assert "Told:      1 message" in world.cli("status", "task").stdout
     world.cli("approve", "task")
     assert "State:     ready" in world.cli("status", "task").stdout
     assert "research (ready)" in world.cli("list", ".").stdout

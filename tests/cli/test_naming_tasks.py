@@ -89,7 +89,7 @@ def test_status_without_a_task_is_of_the_latest_or_of_the_one_around(world: Worl
     task(world, "20250101-000000-newer", changed=2000)
     shown = world.cli("status", "--json")
     assert named(shown).endswith("-newer")
-    assert "The latest of 2 tasks" in shown.stderr
+    assert "Task: newer, the latest of 2" in shown.stderr
     assert named(at(world, older, "status", "--json")) == f"docs/tasks/{RATE}"
 
 
@@ -121,11 +121,11 @@ def test_steer_and_stop_without_a_task_mean_the_only_one_that_runs(
     world.script(research(hold=True), research())
     runner = in_background()
     until(lambda: world.holding(1), "the agent works")
-    missing = world.cli("steer", RATE)
+    missing = world.cli("tell", RATE)
     assert missing.returncode == 2
     assert "The text is missing" in missing.stderr
-    assert world.cli("steer", "task", "use more tabs").stderr == ""
-    sent = world.cli("steer", "use tabs")
+    assert world.cli("tell", "task", "use more tabs").stderr == ""
+    sent = world.cli("tell", "use tabs")
     assert (sent.returncode, sent.stderr) == (0, "Task: task\n")
     assert [record["text"] for record in world.records("steer_taken")] in (
         [],

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.process.driver import Pty
-from tests.support.world import World, research
+from tests.support.world import AGENT, World, research
 
 
 def made(world: World) -> Path:
@@ -67,8 +69,14 @@ def test_what_is_missing_is_asked_for_on_a_terminal(world: World, typed: Callabl
 
 
 def test_each_section_is_asked_for_once_whatever_was_said(world: World, typed: Callable[..., Pty]) -> None:
-    terminal = typed("new", "Vague", "--done", "The pull request is open.")
-    questions = ((b"Goal: ", "x"), (b"Scope: ", ""), (b"Constraints: ", ""), (b"Success Criteria: ", ""))
+    terminal = typed("new", "--done", "The pull request is open.")
+    questions = (
+        (b"Title", "Vague"),
+        (b"Goal: ", "x"),
+        (b"Scope: ", ""),
+        (b"Constraints: ", ""),
+        (b"Success Criteria: ", ""),
+    )
     answer(terminal, *questions)
     terminal.expect(b"Made docs/tasks/")
     terminal.expect(b"pi-marathon --task docs/tasks/")
@@ -84,7 +92,8 @@ def test_a_section_may_have_several_lines_and_come_from_an_editor(world: World, 
     editor = world.home / "editor"
     editor.write_text('#!/bin/sh\nprintf "from the\\neditor\\n" > "$1"\n')
     editor.chmod(0o700)
-    terminal = typed("new", "My task", "--constraints", "None", EDITOR=str(editor))
+    terminal = typed("new", "--constraints", "None", EDITOR=str(editor))
+    answer(terminal, (b"Title", "My task"))
     terminal.expect(b"Goal: ")
     terminal.send(b"one\x1b\rtwo\r")
     terminal.expect(b"Scope: ")
@@ -172,14 +181,14 @@ def test_with_title_and_goal_nothing_is_asked(world: World, typed: Callable[...,
 
 @pytest.mark.parametrize("key", [b"\x03", b"\x04"], ids=["Ctrl+C", "Ctrl+D"])
 def test_a_later_question_taken_back_makes_nothing(world: World, typed: Callable[..., Pty], key: bytes) -> None:
-    terminal = typed("new", "My task")
-    answer(terminal, (b"Goal: ", "Users read it."))
+    terminal = typed("new")
+    answer(terminal, (b"Title", "My task"), (b"Goal: ", "Users read it."))
     terminal.expect(b"Scope: ")
     terminal.send(key)
     assert terminal.wait() == 130
     assert terminal.cooked()
     assert b"went wrong" not in terminal.seen
-    assert b"What you typed:\r\nUsers read it." in terminal.seen
+    assert b"What you typed:\r\nMy task\r\nUsers read it." in terminal.seen
     assert not (world.project / "docs").exists()
 
 
@@ -217,7 +226,7 @@ def test_what_could_be_added_is_told(world: World) -> None:
         *(["✓", "goal"], ["✓", "place"], ["+", "boundary"], ["+", "criterion"], ["+", "command"], ["+", "end"]),
     ]
     assert ran.stdout.count("still a placeholder") == 2
-    shown = world.cli("score", f"docs/tasks/{made(world).name}").stdout
+    shown = world.cli("check", "--advice", f"docs/tasks/{made(world).name}").stdout
     assert [line.split()[:2] for line in shown.splitlines()[1:7]] == [*signs[:2], ["✓", "boundary"], *signs[3:]], (
         "it judges by the form alone, and does not know under which heading of ours something was said"
     )
@@ -252,12 +261,33 @@ def test_one_plain_criterion_becomes_a_list_of_one(world: World, said: str, writ
 
 
 def test_a_question_taken_back_makes_nothing(world: World, typed: Callable[..., Pty]) -> None:
-    terminal = typed("new", "My task")
+    terminal = typed("new")
+    answer(terminal, (b"Title", "My task"))
     terminal.expect(b"Goal:")
     terminal.send(b"half\x03")
     assert terminal.wait() == 130
     assert terminal.cooked()
     assert not (world.project / "docs").exists()
+
+
+def test_a_goal_in_one_line_is_a_task_that_asks_nothing(world: World, typed: Callable[..., Pty]) -> None:
+    terminal = typed("new", "Fix the login", "--success", "`true`")
+    terminal.expect(b"pi-marathon --task docs/tasks/")
+    assert terminal.wait() == 0
+    text = (made(world) / "instructions.md").read_text()
+    assert text == "# Fix the login\n\n## Goal\n\nFix the login\n\n## Success Criteria\n\n- `true`\n"
+
+
+def test_it_runs_at_once_with_the_options_of_a_run(world: World) -> None:
+    world.script(research())
+    agent = ("--", sys.executable, "-IS", str(AGENT), str(world.agent))
+    ran = world.cli("new", "Fix the login", "--run", "--agent", "command", "--json", *agent)
+    assert ran.returncode == 3, ran.stderr
+    assert json.loads(ran.stdout)["exit"] == 3
+    assert "fix-the-login/instructions.md" in ran.stderr
+    assert world.sessions() == 1
+    refused = world.cli("new", "Another", "--agent", "claude")
+    assert (refused.returncode, "--agent is for its run" in refused.stderr) == (2, True)
 
 
 def test_what_new_made_runs(world: World) -> None:
@@ -300,7 +330,6 @@ def test_two_tasks_of_one_title_in_one_second_are_two_folders(world: World) -> N
 @pytest.mark.parametrize(
     "args",
     [
-        ("Title",),
         ("--goal", "x"),
         ("Title", "--goal", " "),
         ("../..", "--goal", "x"),

@@ -32,7 +32,7 @@ def test_a_gate_frees_its_place_and_an_answer_brings_the_task_back(world: World)
         "one: started, pid",
         "one: waiting for you: review of research. See and answer: pi-marathon status one (the gate's code: )",
         "two: started, pid",
-        "one: its gate is answered",
+        "one: you answered",
         "two: completed",
         "one: started, pid",
         "one: waiting for you: review of plan. See and answer: pi-marathon status one (the gate's code: )",
@@ -64,5 +64,6 @@ def test_ctrl_c_stops_every_runner_and_nothing_is_lost(world: World, typed: Call
 def test_what_cannot_run_is_refused_before_anything_starts(world: World) -> None:
     side = Side(world, "one")
     assert "nope does not exist" in side.type("run", "one", "nope", expected=7)
-    assert "No such option" in side.type("run", "one", "--human", "x", expected=2)
+    side.add("two")
+    assert "--human is for one task" in side.type("run", "one", "two", "-h", "x", expected=2)
     assert not (side.task("one") / ".marathon").exists()

@@ -55,7 +55,7 @@ def test_rm_takes_everything_of_a_task_but_its_branch(world: World, typed: Calla
     side.type("rm", "other", "--yes")
     assert kept_outside(side) == []
     side.add("my-task")
-    side.run("my-task", "--worktree", "marathon/my-task", expected=3)  # the name is free again, and the branch goes on
+    side.run("my-task", "--worktree=marathon/my-task", expected=3)  # the name is free again, and the branch goes on
 
 
 def test_work_that_is_not_committed_goes_only_when_it_is_meant(world: World) -> None:
@@ -63,10 +63,10 @@ def test_work_that_is_not_committed_goes_only_when_it_is_meant(world: World) -> 
     (side.agent / "uncommitted").touch()
     side.run("my-task", "--worktree", "--auto-approve")
     tree = side.folder("my-task")
-    for command in ("rm", "archive"):
-        refused = side.type(command, "my-task", "--yes", expected=2)
+    for command in (("rm",), ("rm", "--archive")):
+        refused = side.type(*command, "my-task", "--yes", expected=2)
         assert f"See it: git -C {tree} status   To remove it too: add --discard" in refused
-    assert "Skipped" in side.type("clean", "--yes")
+    assert "Skipped" in side.type("rm", "--logs", "--yes")
     assert (tree / "my-task.txt").exists()
     assert "not committed: ?? my-task.txt" in side.type("rm", "my-task", "--yes", "--discard")
     assert not tree.exists()
@@ -80,25 +80,29 @@ def test_commits_on_no_branch_count_as_not_committed(world: World) -> None:
     assert "To remove it too: add --discard" in side.type("rm", "my-task", "--yes", expected=2)
 
 
-def test_clean_and_archive_are_for_finished_tasks(world: World) -> None:
+def test_the_logs_and_the_archive_are_for_finished_tasks(world: World) -> None:
     side = Side(world, "done", "begun", "cancelled")
     side.run("done", "--worktree", "--auto-approve")
     side.run("begun", expected=3)
     side.run("cancelled", expected=3)
     side.type("cancel", "cancelled", "--yes")
-    assert "docs/tasks/begun is not finished (gate)" in side.type("archive", "begun", "--yes", expected=2)
+    assert "docs/tasks/begun is not finished (gate)" in side.type("rm", "--archive", "begun", "--yes", expected=2)
     documents = {path.name for path in side.task("done").iterdir()} - {".marathon", ".gitignore"}
-    assert "what the runner kept" in side.type("clean", "--list")
-    cleaned = side.type("clean", "--yes")
-    assert "Cleaned 2 tasks" in cleaned
-    assert {path.name for path in side.task("done").iterdir()} == documents
-    assert not (side.task("cancelled") / ".marathon").exists()
-    assert (side.task("begun") / ".marathon/journal.jsonl").exists()
+    assert "the events" in side.type("rm", "--logs", "--list")
+    journal = (side.task("done") / ".marathon/journal.jsonl").read_bytes()
+    assert "begun is not finished" in side.type("rm", "--logs", "begun", "--yes", expected=2)
+    assert "Removed the logs of 1 task" in side.type("rm", "--logs", "cancelled", "--yes")
+    assert "Removed the logs of 1 task" in side.type("rm", "--logs", "--yes")
+    assert {path.name for path in side.task("done").iterdir()} - {".marathon", ".gitignore"} == documents
+    assert (side.task("done") / ".marathon/journal.jsonl").read_bytes() == journal
+    for name, left in (("done", False), ("cancelled", False), ("begun", True)):
+        runs = side.task(name) / ".marathon/runs/001"
+        assert [(runs / kind).exists() for kind in ("events", "prompts")] == [left, left]
     assert side.listed()["done"]["condition"] == "completed"
-    assert "Nothing to clean" in side.type("clean", "--yes")
+    assert "Nothing to remove" in side.type("rm", "--logs", "--yes")
 
     for _ in range(2):
-        side.type("archive", "done", "--yes")
+        side.type("rm", "--archive", "done", "--yes")
         side.add("done")
         side.run("done", "--auto-approve")  # another task may have the name
     assert sorted(os.listdir(side.task("archive"))) == ["done", "done-2"]
@@ -118,7 +122,7 @@ def test_a_running_task_is_refused_by_name_and_an_agent_removes_nothing(world: W
     finally:
         side.release("my-task")
         runner.communicate(timeout=60)
-    for command in (("rm", "my-task"), ("archive", "my-task"), ("clean",)):
+    for command in (("rm", "my-task"), ("rm", "--archive", "my-task"), ("rm", "--logs")):
         said = side.type(*command, "--yes", expected=2, MARATHON_RUNNER_ID="m-1")
         assert "does nothing inside an agent's session" in said
     assert side.task("my-task").exists()
@@ -136,5 +140,5 @@ def test_no_link_leads_out(world: World, tmp_path: Path, typed: str) -> None:
     os.symlink(precious, side.task("linked"))
     assert "leads elsewhere" in side.type("rm", typed, "--yes", expected=2)
     side.type("rm", "my-task", "--yes")
-    assert "Nothing to clean" in side.type("clean", "--yes")
+    assert "Nothing to remove" in side.type("rm", "--logs", "--yes")
     assert sorted(os.listdir(precious)) == [".marathon", "STATE.json", "instructions.md"]

@@ -23,7 +23,7 @@ def write(world: World, text: str) -> None:
 def test_a_line_for_each_sign_with_what_was_found_or_what_to_add(world: World) -> None:
     write(world, PRECISE)
     before = listing(world.project)
-    shown = world.cli("score", "task")
+    shown = world.cli("check", "--advice", "task")
     assert (shown.returncode, shown.stderr) == (0, "")
     lines = shown.stdout.splitlines()
     assert lines[0] == "task/instructions.md:"
@@ -40,7 +40,7 @@ def test_a_line_for_each_sign_with_what_was_found_or_what_to_add(world: World) -
 def test_it_gives_no_points_and_no_verdict(world: World) -> None:
     for text in ("Make it better\n", PRECISE, DEMO):
         write(world, text)
-        shown = world.cli("score", "task")
+        shown = world.cli("check", "--advice", "task")
         assert shown.returncode == 0
         for word in ("of 10", "clarify", "colleague", "good", "clear"):
             assert word not in shown.stdout
@@ -48,7 +48,7 @@ def test_it_gives_no_points_and_no_verdict(world: World) -> None:
 
 def test_the_same_as_json(world: World) -> None:
     write(world, PRECISE)
-    shown = world.cli("score", "task", "--json")
+    shown = world.cli("check", "--advice", "task", "--json")
     assert shown.returncode == 0
     told = json.loads(shown.stdout)
     assert list(told) == ["task", "signs", "placeholders"]
@@ -63,10 +63,10 @@ def test_the_same_as_json(world: World) -> None:
 def test_checks_of_the_file_count_too(world: World) -> None:
     write(world, "Users see their own name.\n")
     (world.task / "checks.toml").write_text('[[check]]\nname = "tests"\ncommand = "pytest -q"\n')
-    told = json.loads(world.cli("score", "task", "--json").stdout)["signs"]
+    told = json.loads(world.cli("check", "--advice", "task", "--json").stdout)["signs"]
     assert (told["criterion"], told["command"]) == ("tests: `pytest -q`", "pytest -q")
     (world.task / "checks.toml").write_text("no TOML")
-    assert json.loads(world.cli("score", "task", "--json").stdout)["signs"]["criterion"] == ""
+    assert json.loads(world.cli("check", "--advice", "task", "--json").stdout)["signs"]["criterion"] == ""
 
 
 @pytest.mark.parametrize(
@@ -74,14 +74,14 @@ def test_checks_of_the_file_count_too(world: World) -> None:
 )
 def test_whatever_can_be_read_gets_advice(world: World, data: bytes) -> None:
     (world.task / "instructions.md").write_bytes(data)
-    shown = world.cli("score", "task")
+    shown = world.cli("check", "--advice", "task")
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "+ place" in shown.stdout
 
 
 def test_no_escape_of_the_file_reaches_the_terminal(world: World, typed: Callable[..., Pty]) -> None:
     write(world, "Change `\x1b]0;owned\x07\x1b[31mparse()\u202e` so that it accepts ISO weeks of every year.\n")
-    terminal = typed("score", "task")
+    terminal = typed("check", "--advice", "task")
     seen = terminal.expect(b"parse()")
     seen += terminal.expect(b"The runner checks")
     assert terminal.wait() == 0
@@ -123,7 +123,7 @@ def a_link_to_itself(world: World) -> None:
 )
 def test_without_a_task_there_is_nothing_to_rate(world: World, breaks: Callable[[World], None]) -> None:
     breaks(world)
-    shown = world.cli("score", "task")
+    shown = world.cli("check", "--advice", "task")
     assert (shown.returncode, shown.stdout) == (7, "")
     assert shown.stderr.count("\n") == 1
     assert "task" in shown.stderr
@@ -132,11 +132,11 @@ def test_without_a_task_there_is_nothing_to_rate(world: World, breaks: Callable[
 def test_a_link_inside_of_the_task_is_followed(world: World) -> None:
     (world.task / "instructions.md").rename(world.task / "real.md")
     (world.task / "instructions.md").symlink_to("real.md")
-    assert world.cli("score", "task").returncode == 0
+    assert world.cli("check", "--advice", "task").returncode == 0
 
 
 def test_advice_is_broken_at_words_where_the_window_is_narrow(world: World) -> None:
     (world.task / "instructions.md").write_text("# Do it\n\n" + "Every route of the public API answers. " * 4)
-    wide, narrow = (world.cli("score", "task", COLUMNS=columns).stdout for columns in ("300", "60"))
+    wide, narrow = (world.cli("check", "--advice", "task", COLUMNS=columns).stdout for columns in ("300", "60"))
     assert " ".join(wide.split()) == " ".join(narrow.split())
     assert all(len(line) <= 60 for line in narrow.splitlines()[:-1])

@@ -42,7 +42,7 @@ def test_a_task_works_in_its_worktree_and_its_files_stay_in_the_project(world: W
 def test_work_that_the_agent_did_not_commit_is_named_and_left_alone(world: World) -> None:
     side = Side(world, "my-task")
     (side.agent / "uncommitted").touch()
-    done = side.run("my-task", "--worktree", "feature/x", "--auto-approve")
+    done = side.run("my-task", "--worktree=feature/x", "--auto-approve")
     tree = side.folder("my-task")
     assert f"1 file is not committed. See: git -C {tree} status" in done
     assert "The branch has no commits of its own yet" in done
@@ -61,7 +61,7 @@ def test_a_worktree_that_is_gone_is_made_again_from_its_branch(world: World) -> 
     side.sh("git worktree prune; git branch -D marathon/my-task")
     refused = side.run("my-task", expected=2)
     assert "is gone, and so is its branch marathon/my-task" in refused
-    assert "keeps it" in side.run("my-task", "--worktree", "other", expected=2)
+    assert "keeps it" in side.run("my-task", "--worktree=other", expected=2)
     side.run("my-task", "--here", "--auto-approve")
     assert side.folder("my-task") == side.project
     assert side.status("my-task")["branch"] == ""
@@ -69,7 +69,7 @@ def test_a_worktree_that_is_gone_is_made_again_from_its_branch(world: World) -> 
 
 def test_what_cannot_be_is_refused_with_the_way_out(world: World) -> None:
     side = Side(world, "my-task")
-    assert "is not a valid branch name" in side.run("my-task", "--worktree", "a..b", expected=1)
+    assert "is not a valid branch name" in side.run("my-task", "--worktree=a..b", expected=1)
     shutil.rmtree(side.project / ".git")
     assert "is not in a git repository" in side.run("my-task", "--worktree", expected=2)
     assert not (side.task("my-task") / ".marathon").exists(), "nothing was begun"

@@ -129,7 +129,7 @@ def test_accepting_is_offered_where_criteria_are_unmet_and_names_them(reason: Re
     assert keys(found(reason, about=names)) == "enter f r 1 a m x q"
     accept = next(offer for offer in found(reason, about=names) if offer.key == "a")
     assert "tests, lint, docs, …" in accept.label
-    assert accept.command(TASK) == f'pi-marathon accept {TASK} -m "why"'
+    assert accept.command(TASK) == f'pi-marathon approve {TASK} --anyway "why"'
 
 
 def test_auto_approve_goes_back_twice_in_a_run_and_accepts_nothing() -> None:

@@ -293,6 +293,18 @@ def test_steering_that_came_during_a_session_is_for_the_next_one() -> None:
     assert fold(records).steer == (Steer("2", "came"),)
 
 
+def test_what_was_told_stands_in_human_md_and_is_new_to_no_other_session() -> None:
+    """Words taken before a session are within what it was delivered, later ones beyond it until the next good end."""
+    before, live = (SteerTaken(id=name, text=name, heading=f"Told · {name}") for name in ("1", "2"))
+    given = fold([begun("research"), before])
+    assert given.unwritten == HumanNote("Told · 1", "1")
+    records: list[Record] = [begun("research"), before, started(steer=["1"], human=mark(10)), live, left(steered=["2"])]
+    heard = fold(records)
+    assert (heard.steer, [steer.id for steer in heard.told], heard.delivered) == ((), ["2"], mark(10))
+    assert fold([*records, started("research", 2), left(ending="crashed")]).told == heard.told
+    assert fold([*records, started("research", 2, human=mark(20)), left()]).told == ()
+
+
 def test_steering_that_reached_the_agent_while_it_worked_is_not_told_again() -> None:
     records: list[Record] = [begun("research"), started(), SteerTaken(id="1", text="now"), SteerTaken(id="2", text="x")]
     assert fold([*records, left(steered=["1"])]).steer == (Steer("2", "x"),)

@@ -47,7 +47,7 @@ SOMETIMES: dict[str, dict[str, Any]] = {
     "## Why the last session stopped": {"stopped_by": Gate(reason="paused", phase="implement", note="no such service")},
     "## New from the human": {"human_text": "check auth", "human_exists": True},
     "## Comments to answer": {"comments": [Standing(Comment("c1", "why?", "must", "plan.md", 3, 4), (5, 6))]},
-    "## Steering": {"steer": ["use sqlite"]},
+    "## Told by the human": {"steer": ["use sqlite"]},
     "## Your question, answered": {"reply": Reply("Which DB?", "postgres")},
 }
 

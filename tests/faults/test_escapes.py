@@ -93,7 +93,7 @@ def test_on_a_terminal_none_of_it_is_acted_on(world: World, on_terminal: OnTermi
     terminal.send(b"?")
     shown += terminal.expect(KEYS)
     terminal.send(b"q")
-    shown += terminal.expect(b"The gate stays open")
+    shown += terminal.expect(b"It still waits for you")
     assert terminal.wait() == 3
     assert_harmless(shown, escapes=True)
 

@@ -228,7 +228,7 @@ def test_ctrl_z_at_a_gate_and_fg_leaves_the_gate_open(world: World) -> None:
         terminal.expect(b"Phase: plan")
         terminal.expect(KEYS)
         terminal.send(b"q")
-        terminal.expect(b"The gate stays open")
+        terminal.expect(b"It still waits for you")
         terminal.send(b"echo code $?\n")
         terminal.expect(b"code 3")
 

@@ -128,7 +128,7 @@ def test_while_a_comment_is_made(cli: Sweeper, world: World, tmp_path: Path) -> 
     comment = ["comment", "task", "why so?"]
     kept = set()
     for killed, point in at_each_change(cli, world, comment, 2, 0, tmp_path):
-        assert cli.run(killed, "comments", "task", "--json") == 0
+        assert cli.run(killed, "comment", "task", "--json") == 0
         made = len(json.loads(cli.printed(killed)))
         kept.add(made)
         if not made:

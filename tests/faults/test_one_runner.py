@@ -101,7 +101,7 @@ def test_the_runner_writes_the_state_only_while_no_agent_lives(world: World, in_
     runner = in_background()
     until(lambda: world.holding(1), "the agent has left its proposal and goes on working")
     proposed = world.read("STATE.json"), (world.task / "STATE.json").stat()
-    assert world.cli("steer", "task", "a word").returncode == 0
+    assert world.cli("tell", "task", "a word").returncode == 0
     assert world.cli("status", "task").returncode == 0
     assert world.cli("approve", "task").returncode == 2
     assert world.run("-h", "again").returncode == 6

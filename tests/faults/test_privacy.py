@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.process.driver import Pty, until
-from tests.support.world import World, as_human, finish, plan, research
+from tests.support.world import AGENT, World, as_human, finish, plan, research
 
 Start = Callable[..., subprocess.Popen[str]]
 SECRET = "sk-planted-0123456789abcdef"
@@ -65,6 +66,19 @@ def test_what_a_human_says_to_a_new_run_is_not_in_ps(world: World, in_background
     assert b"--task\0task\0" in own
     assert "…".encode() in own
     assert "MARATHON_ARGUMENTS" not in (world.agent / "env-2").read_text()
+
+
+def test_a_goal_that_runs_at_once_is_not_in_ps(world: World) -> None:
+    world.script(research(hold=True))
+    agent = ("--agent", "command", "--", sys.executable, "-IS", str(AGENT), str(world.agent))
+    runner = subprocess.Popen(world.argv("new", TYPED_WORDS, "--run", *agent), cwd=world.project, env=world.env())
+    try:
+        until(lambda: world.holding(1), "the session")
+        assert TYPED_WORDS.encode() not in b"".join(command_lines())
+        world.release(1)
+        assert runner.wait(60) == 3
+    finally:
+        runner.kill()
 
 
 def test_feedback_from_standard_input_is_never_on_a_command_line(world: World) -> None:
@@ -134,7 +148,7 @@ def test_with_umask_0_our_own_files_are_for_this_user_only(world: World) -> None
     assert in_umask(0, world, *world.task_args()) == 3
     assert in_umask(0, world, "answer", "task", "that one") == 0
     assert_private(world.task / ".marathon")
-    assert in_umask(0, world, "steer", "task", "a word") == 0
+    assert in_umask(0, world, "tell", "task", "a word") == 0
     assert_private(world.task / ".marathon")
     assert in_umask(0, world, *world.task_args()) == 3
     assert in_umask(0, world, "approve", "task", "-m", "a note") == 0
@@ -159,7 +173,7 @@ def test_a_umask_that_shuts_out_its_own_user_shuts_us_out_of_nothing(world: Worl
 
 
 def test_the_folder_of_our_state_is_private_whoever_makes_it(world: World, on_terminal: Callable[..., Pty]) -> None:
-    terminal = world.typed("web")
+    terminal = world.typed("review")
     terminal.expect(b"Ctrl+C: stop")
     terminal.send(b"\x03")
     terminal.wait()

@@ -120,7 +120,7 @@ def test_a_dumb_terminal_gets_plain_lines(world: World, on_terminal: OnTerminal,
     shown += terminal.expect(b"Phase: plan")
     shown += terminal.expect(b"[q]      Quit marathon")
     terminal.send(b"q")
-    shown += terminal.expect(b"The gate stays open")
+    shown += terminal.expect(b"It still waits for you")
     assert terminal.wait() == 3
     shown += terminal.seen
     assert b"\x1b" not in shown

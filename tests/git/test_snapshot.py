@@ -62,7 +62,7 @@ def test_a_new_snapshot_begins_anew(project: Path) -> None:
     ours.take()
     (project / "code.py").write_text("after\n")
     ours.take()
-    assert ours.changes() == "No file changed since the last gate."
+    assert ours.changes() == "No file changed since it last waited for you."
     (project / "code.py").write_text("later\n")
     assert "-after\n+later" in snapshots(project).changes()
 
@@ -115,7 +115,7 @@ def test_the_diff_and_its_summary_are_about_the_code_and_not_the_tasks_own_files
     assert not snapshots(project).summary(9.9)
     (project / "task" / "plan.md").write_text("a plan\n")
     assert not snapshots(project).summary(9.9)
-    assert snapshots(project).changes() == "No file changed since the last gate."
+    assert snapshots(project).changes() == "No file changed since it last waited for you."
     (project / "code.py").write_text("after\nmore\n")
     assert snapshots(project).summary(9.9) == "1 file +2 −1"
 
@@ -130,4 +130,4 @@ def test_what_is_not_known_is_said(project: Path, tmp_path: Path, what: str) -> 
         assert snapshots(plain).changes().endswith("This project is not a git repository.")
         assert not list(plain.iterdir())
     else:
-        assert snapshots(project).changes().endswith("There is no copy of it from the last gate.")
+        assert snapshots(project).changes().endswith("There is no copy of it from when it last waited for you.")

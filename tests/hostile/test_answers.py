@@ -74,7 +74,7 @@ def test_a_helper_that_outlived_its_session_cannot_approve_the_next_gate(
     assert world.run().returncode == 3
     (world.project / "go").touch()
     until(lambda: said.exists() and said.read_text() != "", "the helper tries")
-    assert "'approve' needs the gate's code: --code CODE." in said.read_text()
+    assert "'approve' needs the code: --code CODE." in said.read_text()
     assert world.run().returncode == 3
     assert not world.records("gate_answered")
 
@@ -90,7 +90,7 @@ def test_a_verdict_in_the_inbox_needs_the_code_which_the_journal_does_not_tell(w
         (folder / f"{number}.json").write_text(json.dumps({name: v for name, v in verdict.items() if v is not None}))
     ran = world.run()
     assert ran.returncode == 3
-    assert "did not have this gate's code. Nothing was changed. It said: passed" in ran.stdout
+    assert "did not have the code. Nothing was changed. It said: passed" in ran.stdout
     assert (world.sessions(), world.records("gate_answered")) == (1, [])
     assert world.code() not in (world.task / ".marathon" / "journal.jsonl").read_text()
 

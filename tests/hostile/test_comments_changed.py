@@ -22,7 +22,7 @@ DEEDS = {
 
 
 def comments(world: World) -> list[dict[str, Any]]:
-    listed = world.cli("comments", "task", "--json")
+    listed = world.cli("comment", "task", "--json")
     assert listed.returncode == 0, listed.stderr
     found: list[dict[str, Any]] = json.loads(listed.stdout)
     return found

@@ -36,7 +36,7 @@ def test_what_an_agent_puts_in_the_place_of_the_link_changes_nothing(world: Worl
     assert sorted(elsewhere.rglob("*")) == before
 
 
-@pytest.mark.parametrize("command", [("steer", "task", "faster"), ("stop", "task")])
+@pytest.mark.parametrize("command", [("tell", "task", "faster"), ("stop", "task")])
 def test_a_message_goes_to_the_record_and_not_behind_another_link(
     world: World, elsewhere: Path, command: tuple[str, ...]
 ) -> None:

@@ -82,7 +82,7 @@ def test_a_start_with_a_huge_file_is_refused_by_name_with_the_limit(world: World
     assert world.sessions() == 1
 
 
-@pytest.mark.parametrize("command", [("approve", "task", "-m", "-"), ("steer", "task", "-")])
+@pytest.mark.parametrize("command", [("approve", "task", "-m", "-"), ("tell", "task", "-")])
 def test_a_text_that_is_too_long_is_refused_with_the_limit_and_a_long_one_arrives_whole(
     world: World, command: tuple[str, ...]
 ) -> None:
@@ -107,7 +107,7 @@ def test_a_text_that_is_too_long_is_refused_with_the_limit_and_a_long_one_arrive
     assert not list((world.task / ".marathon" / "inbox").glob("*"))
     whole = "words \u0416\U0001f600 " * 60_000
     assert send(whole).returncode == 0
-    if command[0] == "steer":
+    if command[0] == "tell":
         world.cli("approve", "task")
     assert world.run().returncode == 3
     assert whole.strip() in world.prompt(2)

@@ -32,35 +32,32 @@ TYPED = {
     "approve": "approve other --code CODE",
     "redo": "redo other -m why --code CODE",
     "answer": "answer other text --code CODE",
-    "accept": "accept other -m fine --yes --code CODE",
+    "approve --anyway": "approve other --anyway fine --yes --code CODE",
     "undo": "undo other file --code CODE",
     "cancel": "cancel other --yes",
     "comment": "comment other words",
-    "comments --withdraw": "comments other --withdraw c1",
+    "comment --withdraw": "comment other --withdraw c1",
     "review": "review other",
-    "web": "web",
     "check": "check other --trust",
-    "steer": "steer other words",
-    "feedback": "feedback other words",
+    "tell": "tell other words",
     "attach": "attach living",
     "stop": "stop living --now",
-    "kill": "kill living",
     "rm": "rm other --yes",
-    "clean": "clean --all --yes",
-    "archive": "archive other --yes",
+    "rm --logs": "rm --logs --yes",
+    "rm --archive": "rm --archive other --yes",
     "repair": "repair other --yes",
     "--task": "--task other --auto-approve --trust --adopt",
     "run": "run other --auto-approve",
+    "new --run": "new goal --run --trust",
     "repeat": "repeat name goal --trust",
     "loop run": "loop run lane --trust",
     "demo": "demo",
-    "service": "service run",
+    "install": "install --service",
 }
 AND_HELP = {"words": "approve other -m --help --code CODE", "one word": "approve -m --help", "last": "redo -- --help"}
 ALLOWED = {
     "status": "status other --json",
     "list": "list",
-    "comments": "comments other",
     "loop ls": "loop ls",
     "help": "approve --help",
 }
@@ -123,7 +120,7 @@ def session(world: World, script: str, done: Path) -> subprocess.CompletedProces
 
 @pytest.mark.parametrize("way", WAYS)
 def test_what_is_for_humans_does_nothing_below_a_session(world: World, others: str, way: str) -> None:
-    assert TYPED.keys() - {"comments --withdraw", "repeat"} == FOR_HUMANS, "each has a line above"
+    assert FOR_HUMANS <= TYPED.keys(), "each has a line above"
     lines = {name: line.replace("CODE", others).split() for name, line in {**TYPED, **AND_HELP, **ALLOWED}.items()}
     lines["--task"] = [word if word != "task" else "other" for word in world.task_args("--auto-approve", "--trust")]
     asked, told = world.agent / "asked.json", world.agent / "told.json"

@@ -20,7 +20,7 @@ def test_a_ready_checkout_starts_without_a_word(checkout: Path, tmp_path: Path) 
 
 
 def test_help_of_a_command_that_needs_more_packages_installs_none(checkout: Path, tmp_path: Path) -> None:
-    for command in ("mcp", "web", "review"):
+    for command in ("mcp", "review"):
         done = start(checkout / "bin" / "pi-marathon", command, "--help", cwd=tmp_path)
         assert (done.returncode, done.stderr) == (0, "")
         assert f"pi-marathon {command}" in done.stdout

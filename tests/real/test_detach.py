@@ -36,7 +36,7 @@ def test_pi_goes_on_without_its_terminal_and_is_steered_from_another(real: RealW
         attached.resize(40, 120)
         attached.expect(b"until [ -e")
         attached.send(b"mind the gap\r")
-        attached.expect("→ steering: mind the gap".encode())
+        attached.expect("→ told: mind the gap".encode())
         go.touch()
         attached.expect(b"was let go")
         attached.expect(GATE)

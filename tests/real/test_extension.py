@@ -144,7 +144,7 @@ def test_steering_from_another_pi_goes_to_the_marathon_that_is_named(desk: Calla
     at.home.path = f"{os.environ['PATH']}:{Path(sys.executable).parent}"
     pi = at.rpc("")
     pi.send(type="prompt", message="/marathon-steer docs/tasks/my-task not now")
-    assert pi.next("extension_ui_request")["message"] == "Kept: it comes with the next session you start."
+    assert pi.next("extension_ui_request")["message"].startswith("Kept for the next session. To")
     assert [message.text for message in inbox_of(at).messages()] == ["not now"]
     pi.send(type="prompt", message="/marathon-steer anyone?")
     assert "runs now. See: /ralph list" in pi.next("extension_ui_request")["message"]
@@ -156,7 +156,7 @@ def test_steering_from_another_pi_goes_to_the_marathon_that_is_named(desk: Calla
 def test_a_session_in_the_terminal_ends_by_itself(desk: Callable[..., Desk]) -> None:
     at = desk(Turn("I look.", thinking="Hm.", tools=[bash("echo seen")]), Turn("Done."))
     pi = at.session()
-    pi.expect("marathon: my-task │ research │ iteration 3 │ ".encode())
+    pi.expect("marathon: my-task │ research │ session 3 │ ".encode())
     assert pi.wait() == 0
     state = at.state()
     assert (state["sessionEnded"], state["stopReason"], state["errorMessage"]) == (True, "stop", None)
@@ -420,7 +420,7 @@ def test_status_tells_where_the_marathon_stands(desk: Callable[..., Desk]) -> No
     at.write_state(feedbackQuestion="Which?", waitSeconds=150, waitReason="CI")
     pi.send(type="prompt", message="/marathon-status")
     said = pi.next("extension_ui_request")["message"].splitlines()
-    assert said[0].startswith("marathon: my-task │ research │ iteration 3 │ ")
+    assert said[0].startswith("marathon: my-task │ research │ session 3 │ ")
     assert said[0].endswith(" │ $0.50")
     assert said[1:] == [
         f"run 2, {at.task}",

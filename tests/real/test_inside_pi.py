@@ -102,8 +102,8 @@ def test_a_loop_is_shown_and_steered_and_afterwards_input_is_normal_again(
     terminal.until(lambda: "▸ bash until [ -e".encode() in terminal.seen, "the running command")
     terminal.until(lambda: "🔄 fix-types │ iteration 1/3 │ running │ ⏱ ".encode() in terminal.seen, "the widget")
     terminal.send(b"mind the cache" + ENTER + b"and the docs" + ENTER)
-    terminal.expect("→ steering: mind the cache".encode())
-    terminal.expect("→ steering: and the docs".encode())
+    terminal.expect("→ told: mind the cache".encode())
+    terminal.expect("→ told: and the docs".encode())
     terminal.send(b"for later" + ALT_ENTER)
     terminal.expect("→ for the next session: for later".encode())
     terminal.command("/ralph status", lambda: b"State:     running" in terminal.seen)
@@ -116,7 +116,7 @@ def test_a_loop_is_shown_and_steered_and_afterwards_input_is_normal_again(
     assert any(request.last_text == "and the docs" for request in real.server.requests if request.heading)
     assert not in_front(real)
     typed = command_lines(real).read_text()
-    assert "steer" in typed
+    assert "tell" in typed
     assert not [words for words in ("No error", "the cache", "for later") if words in typed]
     terminal.send(b"hello" + ENTER)
     terminal.until(lambda: in_front(real), "the request in front")
@@ -167,7 +167,7 @@ def test_a_gate_is_answered_in_place_and_by_no_stray_key(real: RealWorld, pi: Ca
 
     real.plays(script)
     terminal = pi()
-    terminal.command("/marathon-loop task --stop-with-pi", lambda: b"What you type now steers" in terminal.seen)
+    terminal.command("/marathon-loop task --stop-with-pi", lambda: b"What you type now is told" in terminal.seen)
     terminal.until(lambda: b"Continue to next phase (plan)" in terminal.seen, "the gate")
     terminal.send(b"no, wait" + ENTER)  # meant for the editor
     terminal.expect(b"/marathon-loop answers it")
@@ -212,7 +212,7 @@ def test_what_changed_meanwhile_is_undone_only_as_the_human_ticks_it(
 
     real.plays(script)
     terminal = pi()
-    terminal.command("/marathon-loop task", lambda: b"What you type now steers" in terminal.seen)
+    terminal.command("/marathon-loop task", lambda: b"What you type now is told" in terminal.seen)
     terminal.until(lambda: b"2 files changed while research ran" in terminal.seen, "the line of the gate")
     terminal.until(lambda: b"See what changed meanwhile" in terminal.seen, "the gate")
     quiet(terminal)
@@ -270,7 +270,7 @@ def test_the_agent_may_start_a_loop_if_the_human_says_yes_and_it_outlives_pi(
     assert runs(task)
     assert "of $2.50" in real.cli("status", str(task)).stdout
     again = pi()
-    again.command(f"/marathon-loop {task}", lambda: b"What you type now steers fix-types" in again.seen)
+    again.command(f"/marathon-loop {task}", lambda: b"What you type now is told to fix-types" in again.seen)
     again.expect("▸ bash until [ -e".encode())
     (real.project / "go").touch()
     again.until(lambda: b"fix-types is completed" in again.seen, "the end of the loop")
@@ -290,7 +290,7 @@ def test_a_second_start_asks_and_the_first_goes_on_in_the_background(
     terminal.until(lambda: "🔄 another │ iteration 1".encode() in terminal.seen, "the widget of the second")
     terminal.until(lambda: len(real.server.requests) == 2, "the second's first session")
     assert all(runs(task) for task in real.project.glob("docs/tasks/*"))
-    terminal.command("mind the cache", lambda: "→ steering: mind the cache".encode() in terminal.seen)
+    terminal.command("mind the cache", lambda: "→ told: mind the cache".encode() in terminal.seen)
     (real.project / "go").touch()
     terminal.until(lambda: any(request.last_text == "mind the cache" for request in real.server.requests), "steering")
     (steered,) = {request.first_user_text for request in real.server.requests if request.last_text == "mind the cache"}
@@ -299,7 +299,7 @@ def test_a_second_start_asks_and_the_first_goes_on_in_the_background(
 
 def test_words_for_a_gate_that_was_answered_elsewhere_are_kept(real: RealWorld, pi: Callable[..., Terminal]) -> None:
     terminal = pi()
-    terminal.command("/marathon-loop task", lambda: b"What you type now steers" in terminal.seen)
+    terminal.command("/marathon-loop task", lambda: b"What you type now is told" in terminal.seen)
     terminal.expect(b"Continue to next phase (plan)")
     quiet(terminal)
     terminal.send(DOWN + DOWN + DOWN + ENTER)
@@ -423,9 +423,9 @@ def test_a_new_pi_says_what_runs_and_a_part_of_a_name_is_enough(real: RealWorld,
     type_once(later, "/ralph attach typ")
     later.expect(b"ralph: fix-types (1/1)")
     type_once(later, "/marathon-steer types mind the cache")
-    later.expect("→ steering: types mind the cache".encode())  # to the one that is shown, with every word
+    later.expect("→ told: types mind the cache".encode())  # to the one that is shown, with every word
     type_once(later, "/marathon-steer fix-types mind the docs")
-    later.expect("→ steering: mind the docs".encode())
+    later.expect("→ told: mind the docs".encode())
     type_once(later, "/marathon-loop types --max-iterations 9")
     later.expect(b"It runs already, so the options do not count.")
     type_once(later, "/ralph status")
@@ -451,7 +451,7 @@ def test_a_part_of_another_tasks_name_asks_who_is_meant(real: RealWorld, pi: Cal
     type_once(terminal, "/marathon-steer cache entries are old")
     terminal.expect(b"Is cache the task cache-size?")
     terminal.send(DOWN + ENTER)
-    terminal.expect("→ steering: cache entries are old".encode())
+    terminal.expect("→ told: cache entries are old".encode())
     type_once(terminal, "/marathon-steer cache entries are old")
     terminal.expect(b"Is cache the task cache-size?")
     terminal.send(ENTER)

@@ -63,7 +63,7 @@ def test_research_gate_plan_gate_with_feedback_implement_in_chunks_done(real: Re
 def test_without_a_terminal_the_gate_is_answered_from_a_shell(real: RealWorld) -> None:
     first = real.run()
     assert first.returncode == 3, first.stdout + first.stderr
-    assert "─── 🔍 research · iteration 1 · pi ───" in first.stdout
+    assert "─── 🔍 research · session 1 · pi ───" in first.stdout
     assert "I write research.md." in first.stdout
     assert "⚙ write" in first.stdout
     assert real.cli("approve", "task").returncode == 0
@@ -135,11 +135,11 @@ def test_a_typed_line_steers_at_once_and_alt_enter_waits_for_the_next_session(re
     try:
         terminal.expect(b"Working")
         terminal.send(b"look at auth\r")
-        terminal.expect("→ steering: look at auth".encode())
+        terminal.expect("→ told: look at auth".encode())
         terminal.send(b"\x1b[200~and the cache\rand its keys\r\x1b[201~")
         terminal.expect("› and the cache ⏎ and its keys ⏎".encode())
         terminal.send(b"please\r")
-        terminal.expect("→ steering: and the cache and its keys please".encode())
+        terminal.expect("→ told: and the cache and its keys please".encode())
         terminal.send(b"and later the docs\x1b\r")
         terminal.expect("→ for the next session: and later the docs".encode())
         hold.set()
@@ -169,7 +169,7 @@ def test_steering_from_another_shell_reaches_the_running_session(real: RealWorld
     runner = real.start()
     try:
         until(lambda: real.server.requests, "pi asks the model")
-        assert real.cli("steer", "task", "mind the cache").returncode == 0
+        assert real.cli("tell", "task", "mind the cache").returncode == 0
         inbox = real.task / ".marathon" / "inbox"
         until(lambda: not list(inbox.glob("*.json")), "the message is taken")
         hold.set()
@@ -281,7 +281,7 @@ def test_the_commands_work_in_any_pi_after_install(real: RealWorld) -> None:
         terminal.resize(40, 120)
         terminal.command("/marathon-status task", lambda: b"State:     new" in terminal.seen)
         terminal.send(b"/marathon-steer task mind the cache\r")
-        terminal.expect(b"Kept: it comes with the next session")
+        terminal.expect(b"Kept for the next session.")
         type_loop_command(terminal)
         terminal.expect(b"your review of research")
         leave_gate(terminal)

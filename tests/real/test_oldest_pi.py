@@ -67,7 +67,7 @@ def test_the_tools_of_measured_loops_are_there_from_the_beginning(desk: Callable
 def test_a_session_in_the_terminal_ends_by_itself(desk: Callable[..., Desk]) -> None:
     at = desk(Turn("I look.", tools=[bash("echo seen")]), Turn("Done."))
     pi = at.session()
-    pi.expect("marathon: my-task │ research │ iteration 3 │ ".encode())
+    pi.expect("marathon: my-task │ research │ session 3 │ ".encode())
     assert pi.wait() == 0
     state = at.state()
     assert (state["sessionEnded"], state["stopReason"]) == (True, "stop")

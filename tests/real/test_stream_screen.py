@@ -72,7 +72,7 @@ def test_a_session_on_a_terminal(real: RealWorld) -> None:
     ]
     assert below(lines, "⚙ write new.py") == ["a"] * 5 + ["… 15 more lines"]
     assert any("missing.py" in line for line in below(lines, "✗ read missing.py"))
-    assert not [line for line in lines if "type to steer" in line]
+    assert not [line for line in lines if "type to tell it" in line]
     events = list(follow(real.task / ".marathon/runs/001/events/001.jsonl"))
     told = [event.text for event in events if isinstance(event, ToolUpdated)]
     assert "step one" in told

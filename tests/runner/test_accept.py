@@ -65,14 +65,14 @@ def test_a_twice_and_a_reason_end_the_task_and_one_a_does_not(world: World, on_t
 
 def test_from_a_shell_it_needs_a_reason_and_a_yes(world: World, typed: Callable[..., Pty]) -> None:
     stuck(world)
-    assert 'pi-marathon accept task -m "why"' in world.cli("status", "task").stdout
-    assert world.cli("accept", "task").returncode == 2
-    refused = world.cli("accept", "task", "-m", "good enough")
+    assert 'pi-marathon approve task --anyway "why"' in world.cli("status", "task").stdout
+    assert world.cli("approve", "task", "--anyway").returncode == 2
+    refused = world.cli("approve", "task", "--anyway", "good enough")
     assert refused.returncode == 2
-    assert "pi-marathon accept task --yes -m 'good enough'" in refused.stderr
-    inside = world.cli("accept", "task", "-m", "x", "--yes", MARATHON_RUNNER_ID="m-1")
+    assert "pi-marathon approve task --anyway 'good enough' --yes" in refused.stderr
+    inside = world.cli("approve", "task", "--anyway", "x", "--yes", MARATHON_RUNNER_ID="m-1")
     assert (inside.returncode, "for the human" in inside.stderr) == (2, True)
-    asked = typed("accept", "task", "-m", "good enough", "--code", world.code())
+    asked = typed("approve", "task", "--anyway", "good enough", "--code", world.code())
     asked.expect(b"although this is not met: Fast? [y/N]")
     asked.send(b"y\r")
     asked.expect(b"Accepted.")
@@ -86,5 +86,5 @@ def test_from_a_shell_it_needs_a_reason_and_a_yes(world: World, typed: Callable[
 def test_a_gate_that_is_not_about_criteria_does_not_offer_it(world: World) -> None:
     world.script({"state": {"state": "running", "phase": "research"}})
     assert world.run().returncode == 5
-    refused = world.cli("accept", "task", "-m", "x", "--yes")
-    assert (refused.returncode, "does not offer: accept" in refused.stderr) == (2, True)
+    refused = world.cli("approve", "task", "--anyway", "x", "--yes")
+    assert (refused.returncode, "not offered: accept" in refused.stderr) == (2, True)

@@ -52,7 +52,7 @@ def test_a_definition_changed_under_a_task_is_explained_and_the_human_chooses(wo
     assert world.sessions() == 1
     refused = world.cli("approve", "task")
     assert refused.returncode == 2
-    assert "does not offer: continue" in refused.stderr
+    assert "not offered: continue" in refused.stderr
     assert "redo task --phase second" in refused.stderr
     world.script(does("second"))
     assert world.cli("redo", "task", "--phase", "second", "-m", "new names").returncode == 0
@@ -155,7 +155,7 @@ def test_a_workflow_that_may_not_be_looped_offers_no_loop(world: World) -> None:
     world.run()
     refused = world.cli("redo", "task", "--loop", "-m", "again")
     assert refused.returncode == 2
-    assert "does not offer: loop" in refused.stderr
+    assert "not offered: loop" in refused.stderr
 
 
 def test_a_review_that_was_there_when_the_task_began_stays(world: World) -> None:

@@ -236,10 +236,10 @@ def test_auto_approve_passes_no_comment_that_must_be_answered(world: World) -> N
     assert ran.returncode == 4, "it was answered, so the review passed"
     assert world.records("gate_opened")[-2]["answered"] == {"c1": "yes"}
     (world.task / "research.md").write_text("without answers\n")
-    told = json.loads(world.cli("comments", "task", "--json").stdout)
+    told = json.loads(world.cli("comment", "task", "--json").stdout)
     assert [(each["id"], each["answer"], each["open"]) for each in told] == [("c1", "yes", False), ("c2", None, True)]
-    world.cli("comments", "task", "--withdraw", "c2")
-    assert "c2 (note) · research.md line 5 · text gone · withdrawn" in world.cli("comments", "task").stdout
+    world.cli("comment", "task", "--withdraw", "c2")
+    assert "c2 (note) · research.md line 5 · text gone · withdrawn" in world.cli("comment", "task").stdout
 
 
 def test_what_was_withdrawn_does_not_count_anywhere(world: World, on_terminal: Callable[..., Pty]) -> None:
@@ -247,12 +247,12 @@ def test_what_was_withdrawn_does_not_count_anywhere(world: World, on_terminal: C
     world.run()
     for words in ("why sqlite?", "taken back?", "and this?"):
         world.cli("comment", "task", "--on", "storage", words)
-    world.cli("comments", "task", "--withdraw", "c2")
+    world.cli("comment", "task", "--withdraw", "c2")
     world.cli("redo", "task", "-m", "see there")
     ran = world.run().stdout
     assert "2 of 2 comments answered" in ran
     assert "taken back?" not in world.prompt(2)
-    world.cli("comments", "task", "--withdraw", "c3")
+    world.cli("comment", "task", "--withdraw", "c3")
     assert "taken back?" not in world.cli("rounds", "task").stdout
     assert "why sqlite?" in world.cli("rounds", "task").stdout
     terminal = on_terminal()
@@ -262,9 +262,9 @@ def test_what_was_withdrawn_does_not_count_anywhere(world: World, on_terminal: C
     assert "[o] 1 comment, none open" in terminal.expect(KEYS_SHOWN).decode()
     terminal.send(b"q")
     assert terminal.wait() == 3
-    assert "(must) · research.md line 3 · withdrawn" in world.cli("comments", "task").stdout, "but nothing is hidden"
+    assert "(must) · research.md line 3 · withdrawn" in world.cli("comment", "task").stdout, "but nothing is hidden"
     world.cli("comment", "task", "--on", "storage", "must this be answered?")
-    world.cli("comments", "task", "--withdraw", "c4")
+    world.cli("comment", "task", "--withdraw", "c4")
     world.run("--auto-approve", "--max-iterations", "3")
     assert "taken back" not in world.cli("status", "task").stdout
     assert len(world.records("gate_answered")) == 2, "a comment that was withdrawn stops no one"
@@ -306,7 +306,7 @@ def test_several_processes_comment_at_once(world: World) -> None:
     argv = [sys.executable, "-c", FIVE]
     started = [subprocess.Popen([*argv, name], cwd=world.project, env=world.env()) for name in "abc"]
     assert [process.wait(60) for process in started] == [0, 0, 0]
-    told = json.loads(world.cli("comments", "task", "--json").stdout)
+    told = json.loads(world.cli("comment", "task", "--json").stdout)
     assert {each["id"] for each in told} == {f"c{number}" for number in range(1, 16)}
     wanted = {f"{name} {number}" for name in "abc" for number in range(5)}
     assert {each["text"].split("\n")[0] for each in told} == wanted
@@ -318,18 +318,18 @@ def test_several_processes_comment_at_once(world: World) -> None:
 def test_a_comment_on_a_task_that_no_runner_has_begun_waits_for_one(world: World) -> None:
     world.script(found(), found("- c1: done"))
     assert "Written: c1 (must)." in world.cli("comment", "task", "why\x1b[2J?").stdout
-    assert [each["id"] for each in json.loads(world.cli("comments", "task", "--json").stdout)] == ["c1"]
+    assert [each["id"] for each in json.loads(world.cli("comment", "task", "--json").stdout)] == ["c1"]
     assert not (world.task / "human.md").exists()
     world.run()
     assert "## Comment c1 (must) · " in world.read("human.md")
     assert "> c1 (must be answered): why?" in world.prompt(1)
     assert world.records("session_started")[0]["comments"] == ["c1"]
-    withdrawn = world.cli("comments", "task", "--withdraw", "c9")
+    withdrawn = world.cli("comment", "task", "--withdraw", "c9")
     assert (withdrawn.returncode, "There are: c1" in withdrawn.stderr) == (2, True)
 
 
 def test_an_agent_cannot_comment(world: World) -> None:
-    world.script(found(run="pi-marathon comment task 'all is well'; pi-marathon comments task --withdraw c1"))
+    world.script(found(run="pi-marathon comment task 'all is well'; pi-marathon comment task --withdraw c1"))
     world.run()
     assert not (world.task / "human.md").exists()
 

@@ -77,7 +77,7 @@ def test_a_crash_after_the_work_was_done_repeats_nothing(world: World) -> None:
 
 def test_what_was_owed_to_a_crashed_session_is_given_to_the_next(world: World) -> None:
     world.script(CRASH, research())
-    world.cli("steer", "task", "use tabs")
+    world.cli("tell", "task", "use tabs")
     (world.task / "human.md").write_text("mind the tests\n")
     assert world.run("--retry-wait", "0").returncode == 3
     for number in (1, 2):

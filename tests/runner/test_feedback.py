@@ -1,4 +1,4 @@
-"""Feedback without a restart, and -h that asks before it leaves unfinished work behind."""
+"""What the human tells without a restart, and -h that asks before it leaves unfinished work behind."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def in_implement(world: World, *more: Entry) -> None:
     assert world.run("--auto-approve", "--max-iterations", "3").returncode == 4
 
 
-def test_feedback_at_an_open_gate_waits_for_the_next_session_and_approves_nothing(world: World) -> None:
+def test_what_is_told_at_an_open_gate_waits_for_the_next_session_and_approves_nothing(world: World) -> None:
     world.script(research(), plan())
     assert world.run().returncode == 3
-    said = world.cli("feedback", "task", "use tabs")
+    said = world.cli("tell", "task", "use tabs")
     assert said.returncode == 0
-    assert "The gate is still open" in said.stdout
+    assert "The task still waits for you" in said.stdout
     assert "1 message for the next session" in world.cli("status", "task").stdout
     assert world.run().returncode == 3
     assert world.sessions() == 1
@@ -32,44 +32,44 @@ def test_feedback_at_an_open_gate_waits_for_the_next_session_and_approves_nothin
     assert world.run().returncode == 3
     assert "> use tabs" in world.prompt(2)
     assert world.read("human.md").count("use tabs") == 1
-    assert "## Feedback · " in world.read("human.md")
+    assert "## Told · " in world.read("human.md")
     world.cli("redo", "task", "-m", "no")
     world.run()
     assert "> use tabs" not in world.prompt(3)  # it was delivered once
 
 
-def test_feedback_while_a_runner_runs_comes_with_the_next_session(
+def test_what_is_told_while_a_runner_runs_comes_with_the_next_session(
     world: World, in_background: Callable[..., subprocess.Popen[str]]
 ) -> None:
     world.script(chunk(hold=True), finish())
     world.leave_state("running", "implement", 0)
     runner = in_background()
     until(lambda: world.holding(1), "the agent works")
-    assert world.cli("feedback", "use tabs").returncode == 0
+    assert world.cli("tell", "use tabs").returncode == 0
     world.release(1)
     assert runner.wait(60) == 0
     assert "> use tabs" in world.prompt(2)
 
 
-def test_feedback_that_came_too_late_is_said_to_be_there(
+def test_what_is_told_too_late_is_said_to_be_there(
     world: World, in_background: Callable[..., subprocess.Popen[str]]
 ) -> None:
     world.script(finish(hold=True))
     world.leave_state("running", "implement", 0)
     runner = in_background()
     until(lambda: world.holding(1), "the agent works")
-    assert world.cli("feedback", "use tabs").returncode == 0
+    assert world.cli("tell", "use tabs").returncode == 0
     world.release(1)
     told, _ = runner.communicate(timeout=60)
     assert runner.returncode == 0
     assert "1 message of yours came after the last session began" in told
-    over = world.cli("feedback", "task", "more")
+    over = world.cli("tell", "task", "more")
     assert over.returncode == 2
     assert "-h" in over.stderr
 
 
-def test_feedback_inside_a_session_is_refused(world: World) -> None:
-    assert world.cli("feedback", "task", "x", MARATHON_RUNNER_ID="m-1").returncode == 2
+def test_telling_inside_a_session_is_refused(world: World) -> None:
+    assert world.cli("tell", "task", "x", MARATHON_RUNNER_ID="m-1").returncode == 2
     assert not (world.task / ".marathon").exists()
 
 
@@ -79,7 +79,7 @@ def test_without_a_terminal_a_restart_of_unfinished_work_needs_a_yes(world: Worl
     refused = world.run("-h", "another way")
     assert refused.returncode == 2
     assert ASKED in refused.stderr
-    assert 'pi-marathon feedback task "TEXT"' in refused.stderr
+    assert 'pi-marathon tell task "TEXT"' in refused.stderr
     assert "--yes" in refused.stderr
     assert world.journal() == before
     assert world.run("-h", "another way", "--yes").returncode == 3

@@ -81,7 +81,7 @@ def test_quit_leaves_the_gate_open(world: World, on_terminal: Callable[..., Pty]
     terminal = on_terminal()
     terminal.expect(b"[q]      Quit marathon")
     terminal.send(b"q")
-    terminal.expect(b"The gate stays open")
+    terminal.expect(b"It still waits for you")
     assert terminal.wait() == 3
     assert world.state()["state"] == "paused"
     again = on_terminal()
@@ -295,7 +295,7 @@ def test_after_ctrl_z_and_fg_the_gate_is_shown_again(world: World) -> None:
         shown = terminal.expect(b"[q]      Quit marathon").decode()
         assert "Review the output: task/research.md" in shown
         terminal.send(b"q")
-        terminal.expect(b"The gate stays open.")
+        terminal.expect(b"It still waits for you.")
 
 
 def test_ctrl_z_in_the_editor_gives_the_shell_back(world: World) -> None:
@@ -317,4 +317,4 @@ def test_ctrl_z_in_the_editor_gives_the_shell_back(world: World) -> None:
         terminal.send(b"done\n")
         terminal.expect(b"? shows the options")
         terminal.send(b"q")
-        terminal.expect(b"The gate stays open.")
+        terminal.expect(b"It still waits for you.")

@@ -135,10 +135,9 @@ def test_a_record_that_does_not_fit_its_copy_is_one_question(
         shutil.rmtree(world.kept)
     else:
         journal.write_text(journal.read_text() + '{"n":90,"at":"","type":"remark","text":"forged"}\n' * 2)
-    for words in (["approve"], ["redo"], ["answer"], ["comment"], ["steer"], ["cancel", "--yes"], ["accept", "-m"]):
-        refused = world.cli(
-            words[0], "task", *words[1:], *(["words"] if words[0] not in ("approve", "redo", "cancel") else [])
-        )
+    said = (["answer", "task"], ["comment", "task"], ["tell", "task"], ["approve", "task", "--anyway"])
+    for words in (["approve", "task"], ["redo", "task"], ["cancel", "task", "--yes"], *([*each, "x"] for each in said)):
+        refused = world.cli(*words)
         assert (refused.returncode, "Start it first" in refused.stderr) == (2, True), (words, refused.stderr)
         assert "pi-marathon --task task" in refused.stderr
     refused = world.run()
@@ -178,7 +177,7 @@ def test_comments_that_stood_in_human_md_alone_become_records_once(world: World)
     kept = [("c1", "must", "why not?", False), ("c2", "note", "taken back", True)]
 
     def comments() -> list[tuple[str, str, str, bool]]:
-        told = json.loads(world.cli("comments", "task", "--json").stdout)
+        told = json.loads(world.cli("comment", "task", "--json").stdout)
         return sorted((each["id"], each["kind"], each["text"], each["withdrawn"]) for each in told)
 
     assert comments() == kept

@@ -94,7 +94,7 @@ def test_a_question_is_not_approved_and_an_answer_needs_a_question(world: World)
     world.run()
     refused = world.cli("answer", "task", "postgres")
     assert refused.returncode == 2
-    assert "does not offer: answer" in refused.stderr
+    assert "not offered: answer" in refused.stderr
     assert "pi-marathon approve task" in refused.stderr
 
 
@@ -106,7 +106,7 @@ def test_two_steers_in_a_session_arrive_in_order_and_once(
     runner = in_background()
     until(lambda: world.holding(1), "the session runs")
     for words in ("first: use tabs", "second: no, spaces"):
-        sent = world.cli("steer", "task", words)
+        sent = world.cli("tell", "task", words)
         assert sent.returncode == 0
         assert sent.stdout.startswith("Sent")
     assert "2 messages" in world.cli("status", "task").stdout
@@ -122,7 +122,7 @@ def test_two_steers_in_a_session_arrive_in_order_and_once(
 
 def test_steering_sent_while_nothing_runs_waits_for_the_next_session(world: World) -> None:
     world.script(research())
-    assert "Kept" in world.cli("steer", "task", "--", "-x is an option").stdout
+    assert "Kept" in world.cli("tell", "task", "--", "-x is an option").stdout
     world.run()
     assert world.prompt(1).count("-x is an option") == 1
     assert not list((world.task / ".marathon/inbox").iterdir())

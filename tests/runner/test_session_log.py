@@ -87,7 +87,7 @@ def test_a_session_that_prints_without_end_leaves_a_log_of_a_size_and_that_is_to
     assert ran.returncode == 3, ran.stderr
     assert sum(each.stat().st_size for each in (world.kept / "runs/001/events").iterdir()) < 33 << 20
     assert re.search(r"^Log: +too long; of the first 8 MB only the calls", world.cli("status", "task").stdout, re.M)
-    told = world.cli("logs", "task").stdout
+    told = world.cli("attach", "--plain", "task").stdout
     assert "What the agent said and printed here was removed, because its log became too long (32 MB are kept)" in told
     assert "the first line" not in told
     assert told.index("was removed") < told.index("xxxx") < told.index("the last line")

@@ -22,7 +22,7 @@ def test_stop_lets_the_session_end_and_starts_no_other(world: World, in_backgrou
     runner = in_background()
     until(lambda: world.holding(1), "the session runs")
     asked = world.cli("stop", "task")
-    assert "To continue then: pi-marathon --task task" in asked.stdout
+    assert "To continue: pi-marathon --task task" in asked.stdout
     assert asked.returncode == 0
     assert f"pid {runner.pid}" in asked.stdout
     assert "after this session" in asked.stdout

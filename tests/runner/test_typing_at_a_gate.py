@@ -94,7 +94,7 @@ def test_a_draft_can_be_discarded_and_is_never_offered_elsewhere(world: World, o
     terminal.send(b"about research")
     terminal.expect(b"about research")
     terminal.send(b"\x1b")
-    terminal.expect(b"What you typed is kept for this gate. Esc discards it.")
+    terminal.expect(b"What you typed is kept. Esc discards it.")
     terminal.expect(HINT)
     terminal.send(b"f")
     terminal.expect(b"about research")
@@ -107,7 +107,7 @@ def test_a_draft_can_be_discarded_and_is_never_offered_elsewhere(world: World, o
     terminal.send(b"half a thought\r")
     terminal.expect(OFFERED.replace(b"implement", b"plan"))
     terminal.send(b"q")
-    terminal.expect(b"The gate stays open")
+    terminal.expect(b"It still waits for you")
     assert terminal.wait() == 3
     assert drafts(world) == ["half a thought"], "the gate is still the same one"
     assert world.cli("approve", "task").returncode == 0
@@ -137,7 +137,7 @@ def test_a_key_with_enter_is_that_key_and_a_lone_other_key_is_said_to_be_none(wo
     at_the_plan.send(b"z")
     at_the_plan.expect(b"z is not one of the options")
     at_the_plan.send(b"q\r")
-    at_the_plan.expect(b"The gate stays open")
+    at_the_plan.expect(b"It still waits for you")
     assert at_the_plan.wait() == 3
     assert not drafts(world)
 

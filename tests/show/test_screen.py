@@ -188,7 +188,7 @@ def test_without_a_terminal_each_event_that_matters_is_a_plain_line() -> None:
         HumanNeeded("plan waits for you"),
     )
     assert text.splitlines() == [
-        "─── 📝 plan · iteration 3 · pi ───",
+        "─── 📝 plan · session 3 · pi ───",
         "  hello",
         "I think.",
         "One **word**",
@@ -350,8 +350,8 @@ def test_no_text_is_lost_between_blocks(lines: list[str]) -> None:
 @pytest.mark.parametrize(
     ("columns", "last"),
     [
-        (200, "my-task │ 📝 plan │ 3/100 │ 0s │ $0.85 of $10 │ type to steer · Alt+Enter next session · Esc stop"),
-        (80, "my-task │ 📝 plan │ 3/100 │ 0s │ $0.85 of $10 │ type to steer · Esc stop"),
+        (200, "my-task │ 📝 plan │ 3/100 │ 0s │ $0.85 of $10 │ type to tell it · Alt+Enter next session · Esc stop"),
+        (80, "my-task │ 📝 plan │ 3/100 │ 0s │ $0.85 of $10 │ type to tell it · Esc stop"),
         (60, "my-task │ 📝 plan │ 3/100 │ 0s │ $0.85 of $10 │ Esc stop"),
         (44, "my-t… │ 📝 plan │ 3/100 │ 0s │ $0.85 of $10"),
     ],
@@ -365,7 +365,7 @@ def test_the_screen_of_a_session_at_work(columns: int, last: str) -> None:
         Ticked(),
         columns=columns,
     )
-    assert lines[0] == "─── 📝 plan · iteration 3 · pi ───"[:columns]
+    assert lines[0] == "─── 📝 plan · session 3 · pi ───"[:columns]
     assert "A long line that has to be wrapped" in lines[2]
     assert lines[-4:] == ["", "Then more", "", last]
     assert all(cell_len(line) < columns for line in lines)
@@ -436,7 +436,7 @@ def test_thoughts_are_folded_and_so_is_a_live_region_that_is_too_high() -> None:
         *(f"⚙ bash make {number} · 0s" for number in range(7)),
         "… 23 more lines",
         "",
-        "my-task │ 📝 plan │ 3/100 │ 0s │ $0.50 of $10 │ type to steer · Esc stop",
+        "my-task │ 📝 plan │ 3/100 │ 0s │ $0.50 of $10 │ type to tell it · Esc stop",
     ]
 
 
@@ -451,19 +451,19 @@ def test_what_the_human_types_stands_last_and_what_the_agent_says_above_it() -> 
         Text("more"),
     ]
     facts = "my-task │ 📝 plan │ 3/100 │ 0s │ $0.50 of $10"
-    assert seen(*events) == ["─── 📝 plan · iteration 3 · pi ───", "", "I look.", "", "Then more", "", facts, "› hm"]
-    sent = seen(*events, Typing(""), Notice("→ steering: hm"))
-    assert sent[-5:] == ["→ steering: hm", "", "Then more", "", f"{facts} │ type to steer · Esc stop"]
+    assert seen(*events) == ["─── 📝 plan · session 3 · pi ───", "", "I look.", "", "Then more", "", facts, "› hm"]
+    sent = seen(*events, Typing(""), Notice("→ told: hm"))
+    assert sent[-5:] == ["→ told: hm", "", "Then more", "", f"{facts} │ type to tell it · Esc stop"]
 
 
 def test_the_region_is_gone_when_the_session_is_over() -> None:
     assert seen(LIMITED, Output("out", "first"), Ticked(), Typing("x"), OVER) == [
-        "─── 📝 plan · iteration 3 · pi ───",
+        "─── 📝 plan · session 3 · pi ───",
         "  first",
         "─── 1m 05s ───",
     ]
-    assert seen(LIMITED) == ["─── 📝 plan · iteration 3 · pi ───"]  # the agent may have the terminal
-    assert seen(LIMITED, Ticked(), closed=True) == ["─── 📝 plan · iteration 3 · pi ───"]
+    assert seen(LIMITED) == ["─── 📝 plan · session 3 · pi ───"]  # the agent may have the terminal
+    assert seen(LIMITED, Ticked(), closed=True) == ["─── 📝 plan · session 3 · pi ───"]
 
 
 def test_lines_that_stay_are_written_once_while_the_region_is_drawn_again() -> None:

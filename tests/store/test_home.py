@@ -179,7 +179,7 @@ def test_two_homes_never_run_one_task(task: Task, tmp_path: Path, monkeypatch: p
 
 def test_a_task_that_was_moved_takes_its_record_along_after_a_yes(task: Task, tmp_path: Path) -> None:
     moved = Task(Path(shutil.move(task.folder, tmp_path / "moved")))
-    moved.inbox.put("feedback", text="words of a human who did not wait", at="now")
+    moved.inbox.put("steer", text="words of a human who did not wait")
     with pytest.raises(NotAdopted, match="--adopt") as refused:
         append(moved)
     assert str(task.folder) in str(refused.value)
@@ -229,7 +229,7 @@ def older(task: Task) -> Task:
     (inside / "lock").write_text('{"pid": 1, "host": "h", "runner": "m-1", "since": 1, "seal": "x"}')
     (inside / "summary.json").write_text("{}")
     (inside / "inbox").mkdir()
-    (inside / "inbox" / "0001.json").write_text(json.dumps({"kind": "feedback", "text": "words"}))
+    (inside / "inbox" / "0001.json").write_text(json.dumps({"kind": "steer", "text": "words"}))
     (inside / "runs" / "001" / "rounds").mkdir(parents=True)
     (inside / "runs" / "001" / "rounds" / "research-1.md").write_text("findings\n")
     (task.own / "home.json").unlink()
@@ -276,7 +276,7 @@ def test_a_record_in_the_folder_counts_only_beside_its_copy(older: Task, copy: s
         with (older.folder / ".marathon" / "journal.jsonl").open("ab") as journal:
             journal.write(b'{"n":5,"at":"","type":"remark","text":"forged"}\n' * 2)
     inside = (older.folder / ".marathon" / "journal.jsonl").read_bytes()
-    older.inbox.put("feedback", text="said here", at="now")
+    older.inbox.put("steer", text="said here")
     if copy != "gone":
         outside = older.journal_path.read_bytes()
         with pytest.raises(NotAdopted, match="--adopt"):

@@ -94,7 +94,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Message:
-    """pi-marathon steer."""
+    """pi-marathon tell."""
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ def _key(task: Path) -> str:
 
 def as_human(args: Sequence[str], cwd: Path, home: Path) -> list[str]:
     """An answer to a gate with the gate's code; any other command as it is."""
-    if args[:1] and args[0] in ("approve", "redo", "answer", "accept") and "--code" not in args:
+    if args[:1] and args[0] in ("approve", "redo", "answer") and "--code" not in args:
         task = _task_meant(args[1:], cwd)
         if task and (code := code_of(task, home)):
             return [args[0], "--code", code, *args[1:]]

@@ -1,4 +1,4 @@
-"""The real page: pi-marathon web on a terminal, and a client that speaks HTTP to it."""
+"""The real page: pi-marathon review on a terminal, and a client that speaks HTTP to it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Site:
 
     def __init__(self, world: World, *args: str, typed: bytes = b"", **env: str) -> None:
         self.world = world
-        self.terminal: Pty = world.typed(*args, **env) if args[:1] == ("review",) else world.typed("web", *args, **env)
+        self.terminal: Pty = world.typed("review", *args, **env)
         if typed:
             self.terminal.expect(b"Passphrase")
             self.terminal.send(typed)

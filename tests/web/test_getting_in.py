@@ -133,14 +133,14 @@ def test_every_request_is_checked(web: Web, world: World) -> None:
 
 
 def test_the_page_does_not_start_for_an_agent_or_a_program(web: Web, world: World) -> None:
-    line = " ".join(world.argv("web"))
+    line = " ".join(world.argv("review"))
     said = world.agent / "said"
     hidden = f"script -qec 'env -u MARATHON_RUNNER_ID {line}' /dev/null"
     world.script(research(run=f"({line}; timeout 20 {hidden}) > {said} 2>&1"), plan())
     world.run()
     assert said.read_text().count("'web' is for the human") == 2
     assert "token=" not in said.read_text()
-    without = world.cli("web")
+    without = world.cli("review")
     assert without.returncode == 2
     assert "needs a terminal" in without.stderr
 
@@ -159,7 +159,7 @@ def test_the_secret_is_in_no_file_argument_or_environment(web: Web, world: World
 def test_review_leads_to_the_task(web: Web, world: World) -> None:
     world.script(research())
     world.run()
-    site = web("review", "task")
+    site = web("task")
     client = Client(site.port)
     came = client.get(site.address + site.wanted)
     assert "Your review of research" in client.get(came.headers["location"]).body
@@ -185,7 +185,7 @@ def test_a_passphrase_is_needed_for_every_verdict(web: Web, world: World) -> Non
 def test_without_the_packages_a_sentence_says_what_to_install_and_reports_work(world: World) -> None:
     missing = "import sys; sys.modules['uvicorn'] = sys.modules['starlette'] = None; from marathon.cli.main import main"
     python = world.argv()[0]
-    script = f"{python} -P -c \"{missing}; main(['web'])\"; {python} -P -c \"{missing}; main(['report', 'task'])\""
+    script = f"{python} -P -c \"{missing}; main(['review'])\"; {python} -P -c \"{missing}; main(['report', 'task'])\""
     argv = ["script", "-qec", script, "/dev/null"]
     done = subprocess.run(argv, cwd=world.project, env=world.env(), capture_output=True, text=True, timeout=60)
     assert "pip install 'pi-marathon[web]'" in done.stdout

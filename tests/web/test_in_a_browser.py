@@ -130,7 +130,7 @@ def test_a_review_by_keys_with_two_windows(page: Page, scene: Site) -> None:
     page.browser.switch_to.window(first)
     page.find("#verdict [name=code]").send_keys(scene.world.code())
     page.find("#verdict button.main").click()
-    page.wait("a start: its gate is answered")
+    page.wait("a start: you answered")
     page.browser.switch_to.window(second)
     page.wait("The task has moved on")
     assert page.find("#words").get_attribute("value") == "half a thought"

@@ -1,4 +1,4 @@
-"""Commands that follow a marathon: attach, logs."""
+"""pi-marathon attach: what a marathon does, on a screen where it can be told and answered, or as plain lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from marathon.cli.arguments import TASK
-from marathon.cli.find import enter, enter_omitted
+from marathon.cli.find import enter, enter_omitted, say_which
 from marathon.cli.running import enter_running, running
 from marathon.errors import WrongUsage
 from marathon.process.terminal import interactive, on_terminal
@@ -26,15 +26,21 @@ _LOOK_AGAIN = 0.1
 
 @click.command("attach")
 @click.argument("typed", metavar="[TASK]", required=False, type=TASK)
+@click.option("--plain", is_flag=True, help="What was done in this run, as plain lines; also of a task at rest.")
+@click.option("-f", "--follow", "follows", is_flag=True, help="The same, and what is still done, until the task ends.")
 @click.pass_context
-def attach(ctx: click.Context, typed: Path | None) -> None:
-    """Watch the running marathon of TASK: its work, its gate. What you type steers the agent; b and Enter leaves.
+def attach(ctx: click.Context, typed: Path | None, plain: bool, follows: bool) -> None:
+    """Watch the running TASK and answer where it waits for you. What you type is told to the agent; b and Enter leaves.
 
-    TASK may belong to any project, and may be left out where only one marathon runs. The marathon goes on without you.
+    TASK may belong to any project, and may be left out where only one runs. It goes on without you.
     """
+    if plain or follows:
+        return _as_lines(typed, follows)
     found = enter_running(typed)
+    if not typed:
+        say_which(found.project / found.shown)
     if not interactive():
-        raise WrongUsage("attach needs a terminal. For a pipe: pi-marathon logs -f")
+        raise WrongUsage("attach needs a terminal. For a pipe: pi-marathon attach -f")
     screen = Screen(sys.stdout, live=on_terminal(), notify=True, hints=(*WATCHED, LEAVE, UNFOLD))
     logs = TaskLogs(home_of(found.shown) / "runs")
     shown = [*logs.from_recent(_RECENT, _LITTLE), *logs.new()]
@@ -55,11 +61,7 @@ def attach(ctx: click.Context, typed: Path | None) -> None:
     ctx.exit(code)
 
 
-@click.command("logs")
-@click.argument("typed", metavar="[TASK]", required=False, type=TASK)
-@click.option("-f", "--follow", "follows", is_flag=True, help="Go on until the marathon ends.")
-def logs(typed: Path | None, follows: bool) -> None:
-    """What the marathon of TASK (the latest one) has done in its current run, as plain lines."""
+def _as_lines(typed: Path | None, follows: bool) -> None:
     shown = enter(typed) if typed else enter_omitted("latest") if not (follows and running()) else None
     if shown is None or not is_task(shown):
         shown = enter_running(typed).shown

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import click
 
-from marathon.cli.arguments import DIRECTORY
+from marathon.cli.arguments import optional_task
+from marathon.cli.commands.task import show_advice
 from marathon.core.completion import account, known_by
-from marathon.core.criteria import in_full
+from marathon.core.criteria import in_full, said_in_full
 from marathon.core.records import CriteriaFound
-from marathon.core.text import one_line
+from marathon.core.score import advise
+from marathon.core.text import clean, one_line
 from marathon.errors import MarathonError, TaskInvalid
 from marathon.process.signals import Interrupted, Signals
 from marathon.process.terminal import interactive, on_terminal
@@ -23,6 +25,7 @@ from marathon.runner.checks import Checks, check_environment
 from marathon.runner.status_query import read_task
 from marathon.runner.verify import found_criteria, remember, verdicts_in
 from marathon.show.screen import Screen
+from marathon.store.home import INSTRUCTIONS
 from marathon.store.places import trusted_folder
 from marathon.store.task import Task
 from marathon.store.trusted import Trusted
@@ -35,16 +38,19 @@ class NotAgreed(MarathonError):
 
 
 @click.command("check")
-@DIRECTORY
+@optional_task("latest")
+@click.option("--advice", "only_advice", is_flag=True, help="Run nothing; say what its instructions could still say.")
 @click.option("--trust", is_flag=True, help="Agree to the commands as they are now, without being asked.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of lines.")
 @click.pass_context
-def check(ctx: click.Context, shown: Path, trust: bool, as_json: bool) -> None:
-    """Run the checks of a task, as the runner does before the task counts as done.
+def check(ctx: click.Context, shown: Path, only_advice: bool, trust: bool, as_json: bool) -> None:
+    """Run the checks of TASK, as the runner does before the task counts as done.
 
     Exit 0: every criterion is met; 1: not; 3: no one agreed to the commands yet. Changes nothing in the task.
     """
     task, project = Task.look(shown), (home := Path.cwd())
+    if only_advice:
+        return _advise(task, shown, as_json)
     agreed = Trusted(trusted_folder())
     life = read_task(shown, project).life
     if life.worktree and os.path.isdir(life.worktree.folder):
@@ -82,6 +88,20 @@ def check(ctx: click.Context, shown: Path, trust: bool, as_json: bool) -> None:
         not_met = [f"{len(results) - met} not met"] if met < len(results) else []
         click.echo(f"\n{', '.join([*account(results), *not_met])}. The whole output: {logs}")
     ctx.exit(0 if met == len(results) else NOT_MET)
+
+
+def _advise(task: Task, shown: Path, as_json: bool) -> None:
+    """What the instructions have and what could be added, by their form alone. It stops nothing."""
+    instructions = task.folder / INSTRUCTIONS
+    if not instructions.is_file() or not instructions.resolve().is_relative_to(task.folder):
+        raise TaskInvalid(f"{shown} has no {INSTRUCTIONS} of its own. Write what is to be done into it.")
+    advice = advise(said_in_full(*task.criteria_texts()))
+    if as_json:
+        click.echo(json.dumps({"task": str(shown), **asdict(advice)}, indent=2))
+        return
+    click.echo(clean(f"{shown / INSTRUCTIONS}:"))
+    show_advice(advice)
+    click.echo("The runner checks what is listed below `## Success Criteria` and in checks.toml.")
 
 
 def _ask(found: CriteriaFound, *, may_ask: bool) -> None:

@@ -1,4 +1,4 @@
-"""Commands of a review from a shell: comment, comments, rounds."""
+"""Commands of a review from a shell: comment, rounds."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from pathlib import Path
 
 import click
 
-from marathon.cli.arguments import DIRECTORY, message_text, optional_task, task_and_text
+from marathon.cli.arguments import message_text, task_and_text, task_and_words
 from marathon.cli.commands.gate import recorded
-from marathon.cli.human import refuse_in_a_session
 from marathon.core.comments import lines_of
 from marathon.core.differences import difference
 from marathon.core.rounds import Round, comments_on, rounds_of
@@ -19,7 +18,7 @@ from marathon.errors import WrongUsage
 from marathon.runner.commenting import add_comment, withdraw
 from marathon.runner.review import document_text, standings, text_of
 from marathon.runner.sights import document_at_hand
-from marathon.runner.status_query import read_task
+from marathon.runner.status_query import Known, read_task
 from marathon.show.review import comment_lines, round_lines
 from marathon.surfaces.comment import kind_of, lines_in, lines_with
 from marathon.surfaces.pager import page
@@ -29,19 +28,31 @@ _FILE = "The document; as a rule the one that is to be reviewed."
 
 
 @click.command("comment")
-@task_and_text("active")
+@task_and_text("active", or_none="latest")
 @click.option("--on", "heading", metavar="HEADING", help="On the heading, step or line with these words.")
 @click.option("--lines", metavar="10-14", help="On this line or these lines.")
 @click.option("--file", "file", metavar="NAME", help=_FILE)
 @click.option("--must", is_flag=True, help="It must be answered. So does a question, and a text that begins with !.")
-def comment(said: tuple[Path, str], heading: str | None, lines: str | None, file: str | None, must: bool) -> None:
+@click.option("--withdraw", "withdrawn", metavar="ID", help="Take a comment back; its text stays on record.")
+@click.option("--json", "as_json", is_flag=True, help="List them as JSON.")
+def comment(said: tuple[Path, str | None], withdrawn: str | None, as_json: bool, must: bool, **on: str | None) -> None:
     """Comment on a document of TASK: shown in human.md, answered by the next session. - reads standard input.
 
-    It answers no gate.
+    It passes no review. Without TEXT: the comments with their answers, those without an answer first.
     """
-    recorded(said[0])
-    known = read_task(said[0], Path.cwd())
-    text, kind = kind_of(message_text(said[1]))
+    shown, typed = said
+    if typed is None:
+        if withdrawn:
+            withdraw(_known(shown), withdrawn)
+        _list(shown, as_json)
+    elif withdrawn or as_json:
+        raise WrongUsage("--withdraw and --json are for the list. Leave out the text.")
+    else:
+        _comment(_known(shown), typed, must=must, **on)
+
+
+def _comment(known: Known, typed: str, *, must: bool, heading: str | None, lines: str | None, file: str | None) -> None:
+    text, kind = kind_of(message_text(typed))
     if known.life.finished or known.life.cancelled:
         raise WrongUsage(f"{known.shown} is over, so no session will read it. Nothing was written.")
     name = file or document_at_hand(known, known.life.gate) or ""
@@ -57,16 +68,7 @@ def comment(said: tuple[Path, str], heading: str | None, lines: str | None, file
     click.echo(f"Written: {made.id} ({made.kind}{about}). The next session is asked to answer it.")
 
 
-@click.command("comments")
-@optional_task("latest")
-@click.option("--withdraw", "withdrawn", metavar="ID", help="Take a comment back; its text stays on record.")
-@click.option("--json", "as_json", is_flag=True, help="A JSON list.")
-def comments(shown: Path, withdrawn: str | None, as_json: bool) -> None:
-    """The comments on TASK with their answers, those without an answer first."""
-    if withdrawn:
-        refuse_in_a_session("comments --withdraw")
-        recorded(shown)
-        withdraw(read_task(shown, Path.cwd()), withdrawn)
+def _list(shown: Path, as_json: bool) -> None:
     found = standings(read_task(shown, Path.cwd()), withdrawn_too=True)
     if as_json:
         facts = [
@@ -78,22 +80,23 @@ def comments(shown: Path, withdrawn: str | None, as_json: bool) -> None:
 
 
 @click.command("rounds")
-@DIRECTORY
-@click.argument("phase", required=False)
-@click.argument("labels", metavar="[A B]", nargs=-1)
+@task_and_words("latest", "[PHASE [A B]]")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list.")
-def rounds(shown: Path, phase: str | None, labels: tuple[str, ...], as_json: bool) -> None:
+def rounds(said: tuple[Path, list[str]], as_json: bool) -> None:
     """Every version of TASK that was reviewed or edited by hand; with A and B, what changed between two of them.
 
     A round is named by its number, as in: rounds TASK plan 1 2. An edit by hand is 2h; 1.2 is round 2 of run 1.
     """
+    shown, (phase, *labels) = said[0], said[1] or [""]
     known = read_task(shown, Path.cwd())
     every = rounds_of(known.records)
-    found = [each for each in every if phase in (None, each.phase)]
+    found = [each for each in every if phase in ("", each.phase)]
+    if phase and not found:
+        raise WrongUsage(f"{shown} has no round of {phase!r}. To see all: pi-marathon rounds {shlex.quote(str(shown))}")
     commented = comments_on(every, known.life.comments)
     kept = {each: known.task.runs.round_file(each) for each in found}
     if labels:
-        if len(labels) != 2 or phase is None:
+        if len(labels) != 2:
             raise WrongUsage(f"Name two rounds: pi-marathon rounds {shlex.quote(str(shown))} {phase} 1 2")
         old, new = (kept[_named(label, found)] for label in labels)
         if not old or not new:
@@ -107,6 +110,11 @@ def rounds(shown: Path, phase: str | None, labels: tuple[str, ...], as_json: boo
         click.echo(json.dumps([vars(each) | more[each] for each in found], indent=2, default=vars))
     else:
         click.echo("\n".join(round_lines(found, commented)))
+
+
+def _known(shown: Path) -> Known:
+    recorded(shown)
+    return read_task(shown, Path.cwd())
 
 
 def _line_of(heading: str, document: str, name: str) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Commands that talk to a marathon from another shell: approve, redo, answer, accept, cancel, steer, stop."""
+"""Commands that answer and end a marathon from another shell: approve, redo, answer, undo, cancel, stop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from marathon.cli.arguments import DIRECTORY, TASK, message_text, optional_task, task_and_text
+from marathon.cli.arguments import DIRECTORY, TASK, message_text, optional_task, task_and_text, task_and_words
 from marathon.cli.find import enter, enter_omitted, say_which
 from marathon.core.gates import POLICIES
 from marathon.core.records import Answer, Choice, Gate
@@ -39,26 +39,34 @@ from marathon.store.task import Task
 from marathon.store.task_index import forget_task
 from marathon.surfaces.gate_text import EMPTY_ANSWER, with_option
 
-_ASKED_PATIENCE, _KILLED_PATIENCE = 1.0, 3.0
+_ASKED_PATIENCE, _KILLED_PATIENCE = 3.0, 3.0
 _SAME_PROCESS = 2.0  # seconds by which the start of a process may seem to differ, because clocks are set
 CODE = click.option("--code", metavar="CODE", help="The gate's code, as it was printed with the gate.")
-GATE = click.option("--gate", "token", metavar="TOKEN", help="Answer only if this gate is open; see: status --json.")
+GATE = click.option("--gate", "token", metavar="TOKEN", help="Answer only what waits under this token: status --json.")
 
 
 @click.command("approve")
 @click.argument("typed", metavar="[TASK]...", nargs=-1, type=TASK)
-@click.option("-m", "--message", help="A note for the agent; added to human.md.")
+@click.option("-m", "--message", help="A note for the agent; added to human.md. - reads standard input.")
+@click.option("--anyway", metavar="WHY", help="End the task although not every criterion is met (asks first).")
+@click.option("--yes", is_flag=True, help="With --anyway: do not ask.")
 @GATE
 @CODE
-def approve(typed: Sequence[Path], message: str | None, token: str | None, code: str | None) -> None:
-    """Answer the open gate of TASK: continue. Several tasks take one yes where they ask for the same agreement."""
+def approve(
+    typed: Sequence[Path], message: str | None, anyway: str | None, yes: bool, token: str | None, code: str | None
+) -> None:
+    """Continue where TASK waits for you. Several tasks take one yes where they ask for the same agreement."""
     if len(typed) > 1:
-        if message is not None or token is not None:
-            raise WrongUsage("A note and --gate are for one task. Leave them out, or name one task.")
+        if (message, anyway, token) != (None, None, None):
+            raise WrongUsage("Words and --gate are for one task. Leave them out, or name one task.")
         return _agree_for_all(typed, code)
     shown = enter(typed[0]) if typed else enter_omitted("gate")
     known, gate = open_gate(shown, Path.cwd(), token)
     code = _checked(known, "approve", gate, code)
+    if anyway is not None:
+        if message is not None:
+            raise WrongUsage("--anyway says why already. Leave out --message.")
+        return _accept(known, gate, code, message_text(anyway), yes)
     said = f"Approved: {gate.phase}." if gate.onward == "next" else f"Noted: {gate.phase} may continue."
     said = {"criteria": "Agreed to exactly these.", "definition": "Agreed to exactly this workflow."}.get(
         POLICIES[gate.reason].agreement, said
@@ -93,13 +101,13 @@ def _agree_for_all(typed: Sequence[Path], code: str | None) -> None:
 
 @click.command("redo")
 @optional_task("gate")
-@click.option("--phase", metavar="ID", help="The phase to do again; without it, the one at the gate.")
+@click.option("--phase", metavar="ID", help="The phase to do again; without it, the one that waits.")
 @click.option("--loop", "loop_", is_flag=True, help="Start the innermost workflow again from its first phase.")
 @click.option("-m", "--message", help="Why; added to human.md. - reads standard input.")
 @GATE
 @CODE
 def redo(shown: Path, phase: str | None, loop_: bool, message: str | None, token: str | None, code: str | None) -> None:
-    """Answer the open gate of TASK: do a phase again."""
+    """Have a phase of TASK done again: the one that waits for you, or an earlier one."""
     text = "" if message is None else message_text(message)
     known, gate = open_gate(shown, Path.cwd(), token)
     code = _checked(known, "redo", gate, code)
@@ -127,17 +135,17 @@ def answer(said: tuple[Path, str], token: str | None, code: str | None) -> None:
 
 
 @click.command("undo")
-@DIRECTORY
-@click.argument("files", metavar="[FILE…]", nargs=-1)
+@task_and_words("gate", "[FILE]...")
 @click.option("--branch", "head", is_flag=True, help="Move the branch back too, over the commits that came meanwhile.")
 @click.option("--json", "as_json", is_flag=True, help="What changed, as JSON. Undoes nothing.")
 @GATE
 @CODE
-def undo(shown: Path, files: tuple[str, ...], head: bool, as_json: bool, token: str | None, code: str | None) -> None:
-    """Undo FILES that changed while a session of DIR ran which may not write there. Without FILES: show them.
+def undo(said: tuple[Path, list[str]], head: bool, as_json: bool, token: str | None, code: str | None) -> None:
+    """Undo FILES that changed while a session of TASK ran which may not write there. Without FILES: show them.
 
-    The gate stays open, and a patch of what is undone is kept.
+    TASK still waits for you then, and a patch of what is undone is kept.
     """
+    shown, files = said
     known, gate = open_gate(shown, Path.cwd(), token)
     check_offered(known, Answer(choice="undo"))
     kept = meanwhile.shown(known)
@@ -149,11 +157,11 @@ def undo(shown: Path, files: tuple[str, ...], head: bool, as_json: bool, token: 
             raise WrongUsage(f"{one_line(unknown[0], 200)} cannot be undone. See: pi-marathon undo {shown}")
         if head and not kept.back_to:
             raise WrongUsage(f"The branch cannot be moved back. {kept.fixed or 'It is where it was.'}")
-        _send(known, gate, code, "Asked for it; the gate stays open.", "undo", files=list(files), head=head)
+        _send(known, gate, code, "Asked for it; the task still waits for you.", "undo", files=files, head=head)
     else:
         for each in kept.files:
-            said = each.fixed or ("A tool call of the agent wrote it." if each.by_agent else "")
-            click.echo(f"{one_line(clean(each.name), 200)}  {said}".rstrip())
+            note = each.fixed or ("A tool call of the agent wrote it." if each.by_agent else "")
+            click.echo(f"{one_line(clean(each.name), 200)}  {note}".rstrip())
         branch = f"   To move the branch back to {clean(kept.back_to)}: add --branch" if kept.back_to else ""
         click.echo(f"{clean(kept.diff)}\nTo undo some of it: pi-marathon undo {shown} FILE…{branch}")
 
@@ -163,7 +171,7 @@ def undo(shown: Path, files: tuple[str, ...], head: bool, as_json: bool, token: 
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @GATE
 def cancel(shown: Path, yes: bool, token: str | None) -> None:
-    """End the run of DIR for good, also in the middle of a session. A restart with -h begins a new run."""
+    """End the run of TASK for good, also in the middle of a session. A restart with -h begins a new run."""
     if token is not None:
         open_gate(shown, Path.cwd(), token)
     task = recorded(shown)
@@ -184,22 +192,13 @@ def cancel(shown: Path, yes: bool, token: str | None) -> None:
     click.echo(f"Cancelled. To start again: {again}")
 
 
-@click.command("accept")
-@DIRECTORY
-@click.option("-m", "--message", required=True, help="Why it is good enough; added to human.md.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@GATE
-@CODE
-def accept(shown: Path, message: str, yes: bool, token: str | None, code: str | None) -> None:
-    """End the task of DIR although not every criterion is met. The record says that you accepted it."""
-    text = message_text(message)
-    known, gate = open_gate(shown, Path.cwd(), token)
-    code = _checked(known, "accept", gate, code)
-    check_offered(known, Answer(choice="accept", text=text))
+def _accept(known: Known, gate: Gate, code: str, why: str, yes: bool) -> None:
+    """The task ends although criteria are not met. The record says that a human took it so."""
+    check_offered(known, Answer(choice="accept", text=why))
     unmet = ", ".join(one_line(name, 80) for name in gate.about)
-    again = f"pi-marathon accept {shown} --yes -m {shlex.quote(text)}"
-    if yes or confirmed(f"Accept {shown}, although this is not met: {unmet}?", again):
-        _send(known, gate, code, "Accepted.", "accept", text=text)
+    again = f"pi-marathon approve {shlex.quote(str(known.shown))} --anyway {shlex.quote(why)} --yes"
+    if yes or confirmed(f"Accept {known.shown}, although this is not met: {unmet}?", again):
+        _send(known, gate, code, "Accepted.", "accept", text=why)
 
 
 def confirmed(question: str, with_yes: str) -> bool:
@@ -211,56 +210,36 @@ def confirmed(question: str, with_yes: str) -> bool:
     return False
 
 
-@click.command("steer")
-@task_and_text("running")
-@click.option("--next", "later", is_flag=True, help="Only for the next session.")
-def steer(said: tuple[Path, str], later: bool) -> None:
-    """Send the agent of TASK a message; it comes with the next session. - reads standard input."""
-    task = recorded(said[0])
-    text = message_text(said[1])
-    task.inbox.put("steer", text=text, later=later)
-    if holder_of(task.lock_path) and not later:
-        click.echo("Sent: a streamed session takes it at once, any other with the next one.")
-    else:
-        click.echo("Kept: it comes with the next session you start.")
-
-
 @click.command("stop")
 @click.argument("typed", metavar="[TASK]", required=False, type=TASK)
-@click.option("--now", is_flag=True, help="Stop the agent in the middle of its session.")
+@click.option("--now", is_flag=True, help="In the middle of a session; what does not stop is killed.")
 def stop(typed: Path | None, now: bool) -> None:
-    """Ask the runner of TASK to stop after this session; everything is kept."""
-    from marathon.cli.running import enter_running
-
-    here, found = Path.cwd(), enter_running(typed, anywhere=typed is not None)
-    if not typed:
-        say_which(found.project / found.shown)
-    task = Task.look(found.shown)
-    task.inbox.put("stop", to=found.holder.runner, now=now)
-    at_once = now or not read_task(found.shown, found.project).life.session
-    click.echo(f"Asked the runner ({found.holder}) to stop {'now' if at_once else 'after this session'}.")
-    click.echo(f"To continue then: {resume_command(task, found.shown, here)}")
-
-
-@click.command("kill")
-@click.argument("typed", metavar="[TASK]", required=False, type=TASK)
-def kill(typed: Path | None) -> None:
-    """End the running marathon of TASK and its agent at once. What was recorded is kept."""
+    """Stop the running TASK after this session. What was recorded is kept."""
     from marathon.cli.running import enter_running
 
     here, found = Path.cwd(), enter_running(typed, anywhere=typed is not None)
     if not typed:
         say_which(found.project / found.shown)
     task, holder = Task.look(found.shown), found.holder
-    task.inbox.put("stop", to=holder.runner, now=True)
+    task.inbox.put("stop", to=holder.runner, now=now)
+    if now:
+        _end(task, found.shown, holder)
+        click.echo("Stopped.")
+    else:
+        when = "after this session" if read_task(found.shown, found.project).life.session else "now"
+        click.echo(f"Asked the runner ({holder}) to stop {when}.")
+    click.echo(f"To continue: {resume_command(task, found.shown, here)}")
+
+
+def _end(task: Task, shown: Path, holder: Holder) -> None:
+    """A runner that was asked to stop, and its agent, ends by itself or else by force."""
     if not _is_over(task, _ASKED_PATIENCE):
         end_processes(holder.runner, task)
         if not _is_over(task, _KILLED_PATIENCE):
             _kill_runner(holder)
             if not _is_over(task, _KILLED_PATIENCE):
-                raise MarathonError(f"The runner of {found.shown} ({holder}) could not be ended.")
+                raise MarathonError(f"The runner of {shown} ({holder}) could not be ended.")
     forget_task(background_folder(), task.folder)
-    click.echo(f"Ended. To continue: {resume_command(task, found.shown, here)}")
 
 
 def _is_over(task: Task, patience: float) -> bool:
@@ -288,7 +267,7 @@ def _checked(known: Known, command: str, gate: Gate, code: str | None, key: str 
     """The code of the gate, or with `key` that of an agreement of several tasks. Asked for at a terminal."""
     shown = known.shown
     if gate.answers == "here":
-        raise WrongUsage(f"The gate of {shown} takes answers only at its own terminal (--answers-here).")
+        raise WrongUsage(f"{shown} takes answers only at its own terminal (--answers-here).")
     if gate.answers == "token":  # opened by a version without codes
         return ""
     if holder_of(known.task.lock_path):
@@ -297,11 +276,11 @@ def _checked(known: Known, command: str, gate: Gate, code: str | None, key: str 
         without = f"{resume_command(known.task, shown, Path.cwd())}   (on a terminal)"
     where = f"It was printed where the marathon was started. To answer without it: {without}"
     if code is None and interactive():
-        code = click.prompt("The gate's code, as it was printed where the marathon was started")
+        code = click.prompt("The code, as it was printed where the marathon was started")
     if code is None:
-        raise WrongUsage(f"'{command}' needs the gate's code: --code CODE. {where}")
+        raise WrongUsage(f"'{command}' needs the code: --code CODE. {where}")
     if not code_fits(known, gate, code, key):
-        raise WrongUsage(f"That is not the code of this gate; nothing was changed. {where}")
+        raise WrongUsage(f"That is not the code; nothing was changed. {where}")
     return code
 
 
@@ -309,6 +288,6 @@ def _send(known: Known, gate: Gate, code: str, said: str, choice: Choice, **more
     """Send the answer and say what happens next."""
     send(known, gate, Answer(choice=choice, **more), code)
     if holder_of(known.task.lock_path):
-        click.echo(f"{said} The running marathon takes it up at its gate.")
+        click.echo(f"{said} The running marathon takes it up.")
     else:
         click.echo(f"{said} To continue: {resume_command(known.task, known.shown, Path.cwd())}")

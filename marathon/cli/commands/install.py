@@ -1,4 +1,4 @@
-"""pi-marathon install: gives every pi session the extension and the skills, or Claude Code the hooks."""
+"""pi-marathon install: gives every pi session the extension and the skills, Claude Code the hooks, systemd a unit."""
 
 from __future__ import annotations
 
@@ -25,15 +25,28 @@ CLAUDE_HINT = (
 
 
 @click.command("install")
-@click.option("--claude", is_flag=True, help="Install Claude Code's hooks (Stop, SessionStart) and the skills.")
-@click.option("--project", is_flag=True, help="Install into this project's .pi (.claude), not into your own folder.")
-def command(claude: bool, project: bool) -> None:
+@click.option("--claude", is_flag=True, help="Claude Code's hooks (Stop, SessionStart) and the skills.")
+@click.option("--service", is_flag=True, help="A systemd user unit: after a boot, resume what ran in the background.")
+@click.option("--project", is_flag=True, help="Into this project's .pi (.claude), not into your own folder.")
+@click.option("--print", "only_print", is_flag=True, help="With --service: show the unit and install nothing.")
+@click.option("--remove", is_flag=True, help="Take back what was installed. What you changed in it stays.")
+def command(claude: bool, service: bool, project: bool, only_print: bool, remove: bool) -> None:
     """Copy pi's extensions (/marathon-…, the multiloop_… tools) and the skills (/scribe, /loop) to where pi finds them.
 
     With --claude: add the hooks to Claude Code's settings.json and copy the skills. The rest of the file stays.
-    --task does not need this, because the runner brings its extension along. You can repeat it: your own versions of
-    the files are kept.
+    A marathon does not need this, because the runner brings its extension along. You can repeat it: your own versions
+    of the files are kept.
     """
+    if service:
+        if claude or project:
+            raise WrongUsage("--service stands alone.")
+        from marathon.cli.commands.service import install, uninstall
+
+        return uninstall() if remove else install(only_print)
+    if only_print:
+        raise WrongUsage("--print is for --service.")
+    if remove:
+        return _remove(claude, project)
     home, done = _for_claude(project) if claude else _for_pi(project)
     for line in renewed_skills(home):
         click.echo(line)
@@ -45,18 +58,12 @@ def command(claude: bool, project: bool) -> None:
     click.echo(f"{'Installed in' if done else 'Everything is already in'} {home}. {hint}")
 
 
-@click.command("uninstall")
-@click.option("--claude", is_flag=True, help="Remove Claude Code's hooks and the skills.")
-@click.option(
-    "--project", is_flag=True, help="Remove them from this project's .pi (.claude), not from your own folder."
-)
-def uninstall(claude: bool, project: bool) -> None:
-    """Take back what `pi-marathon install` added. What you changed in it stays."""
+def _remove(claude: bool, project: bool) -> None:
     if claude:
         home = Path.cwd() / ".claude" if project else claude_folder()
         written = _rewrite(home / "settings.json", without_hooks, "remove hooks from")
         done = [f"Wrote {written}"] if written else []
-        done += remove_all(_files_for_claude(home))
+        done += remove_all(files_for_claude(home))
     else:
         home = Path.cwd() / ".pi" if project else pi_folder()
         done = remove_all(files_for_pi(home))
@@ -88,7 +95,7 @@ def files_for_pi(home: Path) -> list[tuple[Path, Path]]:
 def _for_claude(project: bool) -> tuple[Path, list[str]]:
     home = Path.cwd() / ".claude" if project else claude_folder()
     written = _rewrite(home / "settings.json", lambda text: with_hooks(text, program()), "add hooks to")
-    return home, [*([written] if written else []), *copy_all(_files_for_claude(home), datetime.now(UTC))]
+    return home, [*([written] if written else []), *copy_all(files_for_claude(home), datetime.now(UTC))]
 
 
 def _rewrite(settings: Path, change: Callable[[str], str], doing: str) -> str:
@@ -99,7 +106,7 @@ def _rewrite(settings: Path, change: Callable[[str], str], doing: str) -> str:
         raise WrongUsage(f"Cannot {doing} {settings}: {reason}. Fix it first; nothing was changed.") from error
 
 
-def _files_for_claude(home: Path) -> list[tuple[Path, Path]]:
+def files_for_claude(home: Path) -> list[tuple[Path, Path]]:
     """Each skill of ours, and where it goes in a folder of Claude Code."""
     # Claude Code has its own /loop, which a skill of that name would hide.
     names = {skill: "marathon-loop" if skill.name == "loop" else skill.name for skill in bundled("skills").iterdir()}

@@ -1,6 +1,7 @@
-"""pi-marathon run A B C: keeps several marathons at work, each an ordinary runner without a terminal.
+"""pi-marathon run: one task runs here. Several are ordinary runners without a terminal.
 
-A task that stops at a gate gives its place to the next one. It comes back when its gate is answered from another shell.
+Of several, a task that waits for the human gives its place to the next one. It comes back when it is answered from
+another shell.
 """
 
 from __future__ import annotations
@@ -19,22 +20,25 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
-from marathon.cli.arguments import TASK
-from marathon.cli.find import enter
+from marathon.cli.arguments import TASK, RunnerCommandForAgent, with_values
+from marathon.cli.find import enter, project_root, tasks_of
 from marathon.cli.human import typed_by_a_human
-from marathon.cli.main import cli
-from marathon.cli.overview import status_at
+from marathon.cli.main import cli, run_line
+from marathon.cli.overview import overview, status_at
 from marathon.core.criteria import digest, in_full
 from marathon.core.names import short_name
 from marathon.core.records import Answer, CriteriaFound, Gate
 from marathon.core.text import clean, duration, one_line, utc
+from marathon.errors import WrongUsage
 from marathon.process.signals import ENDING, Signals
+from marathon.process.terminal import interactive
 from marathon.runner.marathon import utc_now
 from marathon.runner.status_query import read_task
 from marathon.runner.verdicts import open_gate, send
 from marathon.runner.verify import found_criteria, remember
-from marathon.show.listing import Row, aligned, money
+from marathon.show.listing import OVER, Row, aligned, money, table
 from marathon.show.program import program
 from marathon.show.status import Status
 from marathon.store.files import PRIVATE_FILE, make_private_directory, opened
@@ -45,12 +49,8 @@ from marathon.store.places import codes_folder, trusted_folder
 from marathon.store.task import Task
 from marathon.store.trusted import Trusted
 
-# The options of --task that are for every runner of the pool.
-_FOR_EACH = (
-    *("agent", "mode", "workflow", "oversight", "auto_approve", "trust", "adopt", "max_iterations", "max_time"),
-    *("max_cost", "max_tokens", "reflect_every", "breakers", "session_timeout", "retries", "retry_wait"),
-    *("outage", "keep_events", "notify", "settings", "sandbox"),
-)
+# The options that are for one task, here. All others are given to each of several.
+_FOR_ONE = ("human", "detach", "as_json", "answers_here", "yes", "summary", "here")
 _TELLING = (1, 7, 2, 6, 5, 4, 3, 0)  # which exit code of several is told: the first of these; a killed runner: 1
 _EVERY = 0.2  # seconds between two looks
 
@@ -79,20 +79,20 @@ class Entry:
         return Row(self.task.folder, self.project, status_at(self.task.folder, self.project), 0)
 
 
-class RunCommand(click.Command):
-    """Keeps the options as they were typed, and everything after a bare `--`, for the runners."""
+class RunCommand(RunnerCommandForAgent):
+    """Keeps the options as they were typed, for each of several runners."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        at = args.index("--") if "--" in args else len(args)
-        args, rest = args[:at], args[at:]
-        typed = self.make_parser(ctx).parse_args(list(args))[0]
-        shared = [each for each in self.params if isinstance(each, click.Option) and each.name in _FOR_EACH]
-        words = [word for each in shared if each.name in typed for word in _as_typed(each, typed[each.name])]
-        ctx.meta["for each"], ctx.meta["agent"] = words, rest
+        before = with_values(args[: args.index("--")] if "--" in args else args, self.params)
+        typed = self.make_parser(ctx).parse_args(before)[0]
+        shared = [each for each in cli.params if isinstance(each, click.Option) and each.name not in _FOR_ONE]
+        ctx.meta["for each"] = [
+            word for each in shared if each.name in typed for word in _typed(each, typed[each.name])
+        ]
         return super().parse_args(ctx, args)
 
 
-def _as_typed(option: click.Option, value: Any) -> list[str]:
+def _typed(option: click.Option, value: Any) -> list[str]:
     if option.is_flag:
         return [(option.opts if value else option.secondary_opts)[0]]
     return [f"{option.opts[0]}={each}" for each in (value if option.multiple else [value])]
@@ -101,25 +101,60 @@ def _as_typed(option: click.Option, value: Any) -> list[str]:
 @click.command(
     "run",
     cls=RunCommand,
-    params=[each for each in cli.params if each.name in _FOR_EACH],
-    epilog="Exit code: the first of 1, 7, 2, 6, 5, 4, 3 that a task ended with, else 0; 130 after Ctrl+C.",
+    context_settings=cli.context_settings,
+    params=[each for each in cli.params if each.name not in ("task", "version")],
+    epilog="All options: pi-marathon --help --all   "
+    "Exit code of several: the first of 1, 7, 2, 6, 5, 4, 3 that a task ended with, else 0; 130 after Ctrl+C.",
 )
-@click.argument("tasks", nargs=-1, required=True, type=TASK, metavar="TASK...")
-@click.option("--parallel", type=click.IntRange(min=1), default=1, show_default=True, help="How many at a time.")
-@click.option("--worktree", is_flag=True, help="Each task in a git worktree on its own branch, marathon/TASK.")
+@click.argument("tasks", nargs=-1, type=TASK, metavar="[TASK]...")
+@click.option("--parallel", type=click.IntRange(min=1), default=1, metavar="N", help="Of several, N at a time.")
+@click.option("--after-reboot", is_flag=True, hidden=True, help="Resume what ran in the background.")
 @click.pass_context
-def run(ctx: click.Context, /, tasks: Sequence[Path], parallel: int, worktree: bool, **options: Any) -> None:
-    """Run several tasks without a terminal, --parallel of them at a time.
+def run(ctx: click.Context, /, tasks: Sequence[Path], parallel: int, after_reboot: bool, **options: Any) -> None:
+    """Run TASK here, as --task does; -d in the background. Without TASK it asks for one.
 
-    A task that stops at a gate gives its place to the next one. When you answer the gate from another shell, it comes
-    back. The command ends when every task is completed or waits for you. Ctrl+C stops all of them; nothing is lost.
+    Several tasks run without a terminal, --parallel of them at a time. One that waits for you gives its place to the
+    next, and comes back when you answer it from another shell. The command ends when every task is completed or waits
+    for you. Ctrl+C stops all of them; nothing is lost.
     """
+    if after_reboot:
+        from marathon.cli.commands.service import resume_all
+
+        resume_all()
+    elif len(tasks) > 1:
+        for each in (each for each in cli.params if each.name in _FOR_ONE):
+            if ctx.get_parameter_source(each.name or "") is ParameterSource.COMMANDLINE:
+                raise WrongUsage(f"{each.opts[-1]} is for one task. Leave it out, or name one task.")
+        if options["worktree"]:
+            raise WrongUsage("Several tasks cannot share a branch. Give each its own: --worktree")
+        ctx.exit(_run_all(tasks, parallel, ctx.meta, trust=options["trust"], apart=options["worktree"] is not None))
+    else:
+        run_line(ctx, {**options, "task": tasks[0] if tasks else _asked_for()})
+
+
+def _asked_for() -> Path:
+    """The task that a human chooses of those that can go on."""
+    here = project_root(Path.cwd())
+    rows = [row for row in overview(tasks_of(here), here) if row.status.condition not in OVER and not row.status.runner]
+    if not rows:
+        raise WrongUsage(f"No task of {here} can be run. Make one with: pi-marathon new")
+    listed = "\n".join(f"  {line}" for line in table(rows))
+    if not interactive():
+        raise WrongUsage(f"Name the task to run:\n{listed}")
+    click.echo(listed)
+    if len(rows) == 1:
+        click.confirm("Run it?", default=True, abort=True)
+        return rows[0].folder
+    return Path(click.prompt("Run which one? (a part of its name)"))
+
+
+def _run_all(tasks: Sequence[Path], parallel: int, meta: dict[str, Any], *, trust: bool, apart: bool) -> int:
     entries = _entries(tasks)
-    if parallel > 1 and not worktree:
+    if parallel > 1 and not apart:
         _warn_of_sharing(entries)
-    if not options["trust"] and typed_by_a_human():
+    if not trust and typed_by_a_human():
         _agree_once(entries)
-    words = [*ctx.meta["for each"], *(["--worktree"] if worktree else []), *ctx.meta["agent"]]
+    words = [*meta["for each"], *(["--", *meta["agent_args"]] if "agent_args" in meta else [])]
     with Signals(ENDING) as signals:
         pool = Pool(entries, parallel, words, signals)
         ended_by = pool.run()
@@ -130,7 +165,7 @@ def run(ctx: click.Context, /, tasks: Sequence[Path], parallel: int, worktree: b
         click.echo(f"{again}continue with:\n  {program()} {shlex.join(sys.argv[1:])}")
     codes = [0 if row.status.condition == "completed" else entry.code for entry, row in zip(entries, rows, strict=True)]
     worst = min((code if code in _TELLING else 1 for code in codes), key=_TELLING.index)
-    ctx.exit(128 + ended_by if ended_by else worst)
+    return 128 + ended_by if ended_by else worst
 
 
 def _entries(tasks: Sequence[Path]) -> list[Entry]:
@@ -238,7 +273,7 @@ class Pool:
         elif entry.code and (messages := [each.id for each in entry.task.inbox.messages()]) != entry.messages:
             entry.messages = messages
             if entry.row().status.condition == "ready":
-                _tell(entry, "its gate is answered")
+                _tell(entry, "you answered")
                 entry.code = None
                 return True
         return False

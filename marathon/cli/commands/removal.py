@@ -1,4 +1,4 @@
-"""Commands that take tasks away: clean, archive, rm. Each lists first what goes, and asks."""
+"""pi-marathon rm: takes away a task, or only its logs, or moves it to the archive. Lists first what goes, and asks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import os
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from marathon.core.text import clean as cleaned
 from marathon.core.text import counted, one_line, size
 from marathon.errors import MarathonError, TaskBusy, WrongUsage
 from marathon.git.worktree import GitFailed, branch_of, git, remove_worktree, uncommitted
+from marathon.show.listing import OVER
 from marathon.store.files import disk_errors, refuse_link, sync_directory, unused_name
 from marathon.store.gate_code import GateCodes
 from marathon.store.home import Home, bytes_below
@@ -31,64 +32,98 @@ from marathon.store.places import codes_folder, index_folder
 from marathon.store.task import Task
 from marathon.store.task_index import forget_task, known_tasks
 
-FINISHED = ("completed", "cancelled")
 
-TYPED = click.argument("typed", metavar="TASK", type=TASK)
-YES = click.option("--yes", is_flag=True, help="Do not ask.")
-DISCARD = click.option("--discard", is_flag=True, help="Also remove what is not committed in its worktree.")
+@click.command("rm")
+@click.argument("typed", metavar="[TASK]", required=False, type=TASK)
+@click.option(
+    "--logs", "only_logs", is_flag=True, help="Only events, prompts, worktree; without TASK: of all finished."
+)
+@click.option("--archive", "to_archive", is_flag=True, help="Move it to docs/tasks/archive when it is finished.")
+@click.option("--all", "everywhere", is_flag=True, help="With --logs: of every project on this machine.")
+@click.option("--list", "only_list", is_flag=True, help="With --logs: only list what would go.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--discard", is_flag=True, help="Also remove what is not committed in its worktree.")
+def rm(
+    typed: Path | None,
+    only_logs: bool,
+    to_archive: bool,
+    everywhere: bool,
+    only_list: bool,
+    yes: bool,
+    discard: bool,
+) -> None:
+    """Remove TASK with all its files, its record, and its worktree. Of a folder that is gone, the record."""
+    if (everywhere or only_list) and not only_logs:
+        raise WrongUsage("--all and --list are for --logs.")
+    if only_logs:
+        if to_archive or (typed and everywhere):
+            raise WrongUsage("--logs stands alone, or with one task, or with --all.")
+        _rm_logs(typed, everywhere, only_list, yes, discard)
+    elif typed is None:
+        raise WrongUsage("Name the task to remove: pi-marathon rm TASK   To see all: pi-marathon list")
+    elif to_archive:
+        _archive(typed, yes, discard)
+    else:
+        _rm(typed, yes, discard)
 
 
-@click.command("clean")
-@click.option("--all", "everywhere", is_flag=True, help="Of every project on this machine.")
-@click.option("--list", "only_list", is_flag=True, help="Only list what would go.")
-@YES
-@DISCARD
-def clean(everywhere: bool, only_list: bool, yes: bool, discard: bool) -> None:
-    """Remove what the runner kept and the worktrees of finished tasks. Their documents stay."""
-    here = project_root(Path.cwd())
-    projects = dict.fromkeys([here, *(each.project for each in known_tasks(index_folder()) if everywhere)])
+def _rm_logs(typed: Path | None, everywhere: bool, only_list: bool, yes: bool, discard: bool) -> None:
+    """Documents, the journal and what was reviewed stay, so that everything can still be told."""
     leaving = []
-    for project in projects:
-        for folder in tasks_of(project):
-            real = os.path.realpath(folder) == str(folder)  # no link leads us out of the project
-            if real and status_at(folder, project).condition in FINISHED:
-                parts = _Leaving(Task(folder), project, discard)
-                _refuse_running(parts.task, "clean")
-                try:
-                    parts.add_outside()
-                except WrongUsage as error:  # its worktree holds work
-                    click.echo(f"Skipped: {cleaned(str(error))}", err=True)
-                    continue
-                leaving += [parts] if parts.paths else []
+    for folder, project in [_finished(typed)] if typed else _all_finished(everywhere):
+        parts = _Leaving(Task(folder), project, discard)
+        _refuse_running(parts.task, "rm --logs")
+        try:
+            parts.add_logs()
+        except WrongUsage as error:  # its worktree holds work
+            click.echo(f"Skipped: {cleaned(str(error))}", err=True)
+            continue
+        leaving += [parts] if parts.paths else []
     if not leaving:
-        click.echo("Nothing to clean: no finished task has runner data or a worktree.")
+        click.echo("Nothing to remove: no finished task has logs or a worktree.")
         return
     if only_list:
         click.echo(_list(leaving))
-    elif _agreed("clean", leaving, "Remove this?", f"pi-marathon clean{' --all' if everywhere else ''} --yes", yes):
+        return
+    words = [*([str(typed)] if typed else []), *(["--all"] if everywhere else [])]
+    if _agreed("rm --logs", leaving, "Remove this?", shlex.join(["pi-marathon", "rm", "--logs", *words, "--yes"]), yes):
         for parts in leaving:
             parts.remove()
-        click.echo(f"Cleaned {counted(len(leaving), 'task')}.")
+        click.echo(f"Removed the logs of {counted(len(leaving), 'task')}.")
 
 
-@click.command("archive")
-@TYPED
-@YES
-@DISCARD
-def archive(typed: Path, yes: bool, discard: bool) -> None:
-    """Move the directory of a finished TASK to docs/tasks/archive. Its worktree goes."""
-    shown, task = _real(typed, "archive")
-    parts = _Leaving(task, Path.cwd(), discard)
-    condition = status_at(parts.task.folder, parts.project).condition
-    if condition not in FINISHED:
+def _finished(typed: Path) -> tuple[Path, Path]:
+    shown, task = _real(typed, "rm --logs")
+    _refuse_unfinished(shown, task)
+    return task.folder, Path.cwd()
+
+
+def _all_finished(everywhere: bool) -> Iterator[tuple[Path, Path]]:
+    here = project_root(Path.cwd())
+    for project in dict.fromkeys([here, *(each.project for each in known_tasks(index_folder()) if everywhere)]):
+        for folder in tasks_of(project):
+            real = os.path.realpath(folder) == str(folder)  # no link leads us out of the project
+            if real and status_at(folder, project).condition in OVER:
+                yield folder, project
+
+
+def _refuse_unfinished(shown: Path, task: Task) -> None:
+    condition = status_at(task.folder, Path.cwd()).condition
+    if condition not in OVER:
         end = f"pi-marathon cancel {shlex.quote(str(shown))}"
         raise WrongUsage(f"{shown} is not finished ({condition}); nothing was changed. To end it first: {end}")
+
+
+def _archive(typed: Path, yes: bool, discard: bool) -> None:
+    shown, task = _real(typed, "rm --archive")
+    parts = _Leaving(task, Path.cwd(), discard)
+    _refuse_unfinished(shown, task)
     place = parts.project / TASKS / "archive"
     refuse_link(place)
     target = unused_name(place / parts.task.folder.name)
     parts.add_worktree()
     move = f"Move {shown} to {target.relative_to(parts.project)}?"
-    if _agreed("archive", [parts], move, f"pi-marathon archive {shlex.quote(str(shown))} --yes", yes):
+    if _agreed("rm --archive", [parts], move, f"pi-marathon rm --archive {shlex.quote(str(shown))} --yes", yes):
         parts.remove()
         with disk_errors("move", parts.task.folder):
             place.mkdir(parents=True, exist_ok=True)
@@ -99,12 +134,7 @@ def archive(typed: Path, yes: bool, discard: bool) -> None:
         click.echo(f"Moved to {target.relative_to(parts.project)}.")
 
 
-@click.command("rm")
-@TYPED
-@YES
-@DISCARD
-def rm(typed: Path, yes: bool, discard: bool) -> None:
-    """Remove TASK with all its files, its record, and its worktree. Of a folder that is gone, the record."""
+def _rm(typed: Path, yes: bool, discard: bool) -> None:
     if not os.path.lexists(typed) and (home := Home(Path.cwd() / typed)).exists():
         return _rm_record(home, yes)
     shown, task = _real(typed, "rm")
@@ -162,6 +192,13 @@ class _Leaving:
         if os.path.lexists(path):
             self.paths.append(path)
             self.goes.append(f"  {path}  ({what}, {size(bytes_below(path))})")
+
+    def add_logs(self) -> None:
+        for name, what in (("events", "the events"), ("prompts", "the prompts")):
+            for path in sorted(self.task.own.glob(f"runs/*/{name}")):
+                self.add(what, path)
+        self.add("what code is compared with", self.task.own / "code.git")
+        self.add_worktree()
 
     def add_outside(self) -> None:
         """What is kept outside of the project for a task whose journal goes, and what may be a human's work."""

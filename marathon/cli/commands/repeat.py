@@ -1,4 +1,4 @@
-"""pi-marathon repeat: makes a task for the plain loop and starts it."""
+"""pi-marathon repeat: makes a task with a checklist and starts it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from marathon.cli.arguments import message_text
+from marathon.cli.arguments import RunnerCommand, message_text
 from marathon.cli.commands.task import as_item, fill, first_state, free_folder, kebab
 from marathon.cli.find import TASKS, project_root
 from marathon.cli.human import refuse_in_a_session
@@ -31,7 +31,8 @@ _OF_A_TASK_THAT_IS_THERE = ("task", "human", "workflow", "yes", "here", "adopt",
 
 @click.command(
     "repeat",
-    context_settings={"auto_envvar_prefix": "PI_MARATHON", "max_content_width": 110},
+    cls=RunnerCommand,
+    context_settings=cli.context_settings,
     params=[option for option in cli.params if option.name not in _OF_A_TASK_THAT_IS_THERE],
 )
 @click.argument("name")
@@ -43,9 +44,9 @@ _OF_A_TASK_THAT_IS_THERE = ("task", "human", "workflow", "yes", "here", "adopt",
 def repeat(
     ctx: click.Context, /, name: str, goal: str, success: tuple[str, ...], no_start: bool, **options: Any
 ) -> None:
-    """Make a task NAME for the plain loop and start it: session after session works on GOAL (- reads standard input).
+    """Make a task NAME with a checklist and start it: session after session works on GOAL (- reads standard input).
 
-    task.md is the memory between the sessions. The loop ends when every box in it is ticked and the criteria hold.
+    task.md is the memory between the sessions. It ends when every box in it is ticked and the criteria hold.
     """
     if "/" in name or "\\" in name or name.startswith("."):
         raise WrongUsage(f"{name[:60]!r} is a path. Give a name for the task, such as fix-types. Nothing was made.")

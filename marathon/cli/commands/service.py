@@ -1,4 +1,4 @@
-"""pi-marathon service: after a reboot, resumes what ran in the background."""
+"""After a reboot, resumes what ran in the background: the systemd unit of `install --service`, and what it runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from marathon.store.places import background_folder
 from marathon.store.task_index import known_tasks
 
 NAME = "pi-marathon.service"
-_UNIT_FILE = platformdirs.user_config_path("systemd") / "user" / NAME
+RESUME = "run --after-reboot"
+UNIT_FILE = platformdirs.user_config_path("systemd") / "user" / NAME
 UNIT = """\
 [Unit]
 Description=Resume the marathons that ran in the background
@@ -28,45 +29,39 @@ Type=oneshot
 RemainAfterExit=yes
 KillMode=mixed
 Environment="PATH={path}"
-ExecStart="{python}" -P -m marathon service run
+ExecStart="{python}" -P -m marathon {resume}
 
 [Install]
 WantedBy=default.target
 """
 
 
-@click.group("service")
-def service() -> None:
-    """After a reboot, resume what ran in the background (systemd)."""
-
-
-@service.command("install")
-@click.option("--print", "only_print", is_flag=True, help="Show the unit and install nothing.")
 def install(only_print: bool) -> None:
-    """Write a systemd user unit that runs `service run` after a boot, and enable it."""
-    path = os.environ.get("PATH", os.defpath)
-    unit = UNIT.format(path=path.replace("%", "%%"), python=sys.executable.replace("%", "%%"))
+    """Write a systemd user unit that resumes everything after a boot, and enable it."""
     if only_print:
-        click.echo(unit, nl=False)
+        click.echo(unit(), nl=False)
         return
     _systemctl("--version")
-    _UNIT_FILE.parent.mkdir(parents=True, exist_ok=True)
-    _UNIT_FILE.write_text(unit)
+    UNIT_FILE.parent.mkdir(parents=True, exist_ok=True)
+    UNIT_FILE.write_text(unit())
     _systemctl("daemon-reload")
     _systemctl("enable", NAME)
-    click.echo(f"Installed {_UNIT_FILE}. To start it at boot, before you log in: loginctl enable-linger")
+    click.echo(f"Installed {UNIT_FILE}. To start it at boot, before you log in: loginctl enable-linger")
 
 
-@service.command("uninstall")
+def unit() -> str:
+    path = os.environ.get("PATH", os.defpath)
+    return UNIT.format(path=path.replace("%", "%%"), python=sys.executable.replace("%", "%%"), resume=RESUME)
+
+
 def uninstall() -> None:
     """Disable and remove the unit. What runs goes on."""
     _systemctl("disable", NAME)
-    _UNIT_FILE.unlink(missing_ok=True)
-    click.echo(f"Removed {_UNIT_FILE}.")
+    UNIT_FILE.unlink(missing_ok=True)
+    click.echo(f"Removed {UNIT_FILE}.")
 
 
-@service.command("run")
-def run() -> None:
+def resume_all() -> None:
     """Start every marathon again that ran in the background when this machine went down."""
     failed = 0
     for known in known_tasks(background_folder()):
@@ -90,7 +85,7 @@ def run() -> None:
 
 def _systemctl(*words: str) -> None:
     if not shutil.which("systemctl"):
-        raise WrongUsage("This machine has no systemctl. To see the unit: pi-marathon service install --print")
+        raise WrongUsage("This machine has no systemctl. To see the unit: pi-marathon install --service --print")
     done = subprocess.run(["systemctl", "--user", *words], capture_output=True, text=True, check=False)
     if done.returncode:
         raise WrongUsage(f"systemctl --user {' '.join(words)} failed: {done.stderr.strip() or done.returncode}")

@@ -28,7 +28,8 @@ from marathon.agents.codex import CODEX
 from marathon.agents.our_tools import NEEDED, is_installed
 from marathon.agents.pi.find import INSTALL, Pi, check_start, find_pi
 from marathon.agents.table import AGENTS
-from marathon.cli.commands.install import files_for_pi
+from marathon.cli.commands import service
+from marathon.cli.commands.install import files_for_claude, files_for_pi
 from marathon.cli.find import project_root
 from marathon.core.courses.pinning import USUAL
 from marathon.core.courses.workflow import Phase, Workflow, parse_workflow
@@ -38,7 +39,7 @@ from marathon.process.sandbox import bwrap_version, problem, what_is_left
 from marathon.process.terminal import interactive
 from marathon.store.definitions import BUILT_IN, Library, load_workflows
 from marathon.store.files import make_private_directory
-from marathon.store.places import config_folder, pi_folder, states_folder
+from marathon.store.places import claude_folder, config_folder, pi_folder, states_folder
 
 SIGNS = {"good": "✓", "note": "•", "bad": "✗"}
 _BY_LIST = "edits and git commit are allowed; tests and other commands are asked for, or denied without a terminal"
@@ -122,7 +123,7 @@ def check_workflows() -> None:
 def _show_phases(library: Library, shown: Workflow, indent: str) -> None:
     for number, entry in enumerate(shown.phases, start=1):
         if isinstance(entry, Phase):
-            marks = [mark for mark, on in (("gate", entry.gate), ("in chunks", entry.repeats)) if on]
+            marks = [mark for mark, on in (("you review it", entry.gate), ("in chunks", entry.repeats)) if on]
             output = f" → {entry.output}" if entry.output else ""
             line = f"{indent}{number}. {entry.emoji} {entry.name} ({entry.id}){output}  {', '.join(marks)}"
             click.echo(line.rstrip())
@@ -154,7 +155,7 @@ class Finding:
 @click.pass_context
 def doctor(ctx: click.Context, as_json: bool) -> None:
     """Check this machine and say what to type where something is wrong; exit 1 if anything necessary is missing."""
-    found = [*_pi_findings(), *_agent_findings()]
+    found = [*_pi_findings(), *_agent_findings(), *_installed()]
     missing = {finding.name for finding in found if finding.level != "good"}
     agents = Finding("agents", "good", ", ".join(name for name in sorted(AGENTS) if name not in missing))
     findings = [*_findings(), *found, agents]
@@ -180,7 +181,9 @@ def _findings() -> Iterator[Finding]:
         found = f"TERM={os.environ.get('TERM', '')}, {os.get_terminal_size().columns} columns"
         yield Finding("terminal", "good", found)
     else:
-        yield Finding("terminal", "note", "none: gates are printed and answered with approve, redo, answer")
+        yield Finding(
+            "terminal", "note", "none: what waits for you is printed, and answered with approve, redo, answer"
+        )
     encoding = locale.getpreferredencoding(False)
     utf8 = encoding.lower().replace("-", "") == "utf8"
     yield _judged("encoding", utf8, encoding, "Set a UTF-8 locale, for example: export LANG=C.UTF-8")
@@ -254,7 +257,7 @@ def _pi_findings() -> list[Finding]:
     version = ".".join(map(str, pi.version))
     settles = "" if pi.settles else " (before 0.80.4: sessions end a little earlier than they should)"
     found = Finding("pi", "good", f"{version} ({pi.program}){settles}", "" if pi.settles else INSTALL)
-    return [found, _start(pi), _installed(pi_folder())]
+    return [found, _start(pi)]
 
 
 def _agent_findings() -> Iterator[Finding]:
@@ -315,13 +318,21 @@ def _start(pi: Pi) -> Finding:
     return Finding("pi's start", "good", "it loads your extensions, and a model can be used")
 
 
-def _installed(folder: Path) -> Finding:
-    """What `pi-marathon install` copied, beside what it would copy now."""
-    name, files = "pi's commands and skills", files_for_pi(folder)
-    there = [(ours, theirs) for ours, theirs in files if theirs.is_file()]
-    if not there:
-        cure = "For /marathon-… and /scribe in every pi: pi-marathon install"
-        return Finding(name, "note", "not installed (a marathon brings what it needs)", cure)
-    if len(there) < len(files) or any(ours.read_bytes() != theirs.read_bytes() for ours, theirs in there):
-        return Finding(name, "note", f"{folder} has another version", "pi-marathon install")
-    return Finding(name, "good", f"installed in {folder}")
+def _installed() -> Iterator[Finding]:
+    """What `pi-marathon install` left, beside what it would leave now. Another version may know other commands."""
+    for name, folder, files, command in (
+        ("pi's commands and skills", pi_folder(), files_for_pi, "pi-marathon install"),
+        ("claude's skills", claude_folder(), files_for_claude, "pi-marathon install --claude"),
+    ):
+        pairs = files(folder)
+        there = [(ours, theirs) for ours, theirs in pairs if theirs.is_file()]
+        if there and (len(there) < len(pairs) or any(a.read_bytes() != b.read_bytes() for a, b in there)):
+            yield Finding(name, "note", f"{folder} has another version", f"To renew it: {command}")
+        elif there:
+            yield Finding(name, "good", f"installed in {folder}")
+        elif files is files_for_pi:
+            cure = f"For /marathon-… and /scribe in every pi: {command}"
+            yield Finding(name, "note", "not installed (a marathon brings what it needs)", cure)
+    unit = service.UNIT_FILE
+    if unit.is_file() and service.RESUME not in unit.read_text(errors="replace"):
+        yield Finding("service", "note", f"{unit} has another version", "To renew it: pi-marathon install --service")

@@ -1,32 +1,33 @@
-"""Commands for a task's instructions: new, score."""
+"""pi-marathon new: makes a task, by questions, from a text, or from a goal in one line."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from marathon._bundled import bundled
 from marathon.agents.table import DEFAULT, installed_instead
-from marathon.cli.arguments import DIRECTORY, message_text
+from marathon.cli.arguments import RunnerCommandForAgent, message_text
 from marathon.cli.find import TASKS, project_root
+from marathon.cli.main import cli, run_line
 from marathon.cli.settings import load_settings
 from marathon.cli.success import agree_to_typed, offer_commands, terminal_after_input
 from marathon.core.courses.phases import Phases
-from marathon.core.criteria import said_in_full
 from marathon.core.names import slug
 from marathon.core.score import Advice, advise
 from marathon.core.state import WORKFLOW, TaskState
-from marathon.core.text import clean, wrapped
-from marathon.errors import DiskFailed, TaskInvalid, WrongUsage
+from marathon.core.text import wrapped
+from marathon.errors import DiskFailed, WrongUsage
 from marathon.process.signals import Interrupted, Signals
 from marathon.process.terminal import interactive
 from marathon.runner.opening import check_workflow
@@ -36,15 +37,14 @@ from marathon.store.definitions import load_workflows
 from marathon.store.files import read_regular
 from marathon.store.home import INSTRUCTIONS, STATE
 from marathon.store.places import index_folder
-from marathon.store.task import Task, create_task, template_files
+from marathon.store.task import create_task, template_files
 from marathon.store.task_index import remember_task
 from marathon.surfaces.text_prompt import ask_text
 
 NEEDS_A_WORD = "It needs a word or a number, because the folder is named after it."
 NEEDS_A_GOAL = "Say in a sentence what to do."
-NOT_ASKED = (
-    'Without a terminal give both: pi-marathon new "TITLE" --goal "TEXT"   Or a whole text: pi-marathon new - < FILE'
-)
+NOT_ASKED = 'Without a terminal say what to do: pi-marathon new "GOAL"   Or give a whole text: pi-marathon new - < FILE'
+_OF_A_TASK_THAT_IS_THERE = ("task", "human", "yes", "here", "adopt", "version")
 # Each section of the instructions: its heading, and what is asked for on a terminal.
 SECTIONS = {
     "goal": ("Goal", "What should be different when it is done?"),
@@ -56,27 +56,35 @@ SECTIONS = {
 LONGEST_NAME = 180  # bytes: there is a time before it, and a file system takes 255
 
 
-@click.command("new")
-@click.argument("title", metavar="[TITLE|-]", required=False)
-@click.option("--goal", help="What should be different when it is done. - reads standard input.")
+@click.command(
+    "new",
+    cls=RunnerCommandForAgent,
+    context_settings=cli.context_settings,
+    params=[option for option in cli.params if option.name not in _OF_A_TASK_THAT_IS_THERE],
+)
+@click.argument("title", metavar="[GOAL|-]", required=False)
+@click.option("--run", "runs", is_flag=True, help="Run it at once; takes the options of run, and -- ARGS.")
+@click.option("--goal", help="The goal, where the first word is only a title. - reads standard input.")
 @click.option("--scope", default="", help="What is in, what is out.")
 @click.option("--constraints", default="", help="What must stay as it is.")
 @click.option("--success", multiple=True, help="How it is checked; a command stands in `backticks`. May be repeated.")
 @click.option("--done", default="", help="What must exist at the end.")
-@click.option("--workflow", metavar="KEY", help="The workflow it will follow; see: workflow list.")
 @click.option("--into", metavar="DIR", help="Where tasks live, instead of the project's docs/tasks.")
+@click.pass_context
 def new(
-    title: str | None, success: tuple[str, ...], workflow: str | None, into: str | None, **given: str | None
+    ctx: click.Context, /, title: str | None, runs: bool, success: tuple[str, ...], into: str | None, **options: Any
 ) -> None:
-    """Make a task directory from the template, and say what its instructions may still need.
+    """Make a task for GOAL, such as "Fix the login". Without GOAL it asks.
 
-    On a terminal it asks for what is missing. With - the text on standard input, such as an issue, becomes the
-    instructions as it is.
+    With - the text on standard input, such as an issue, becomes the instructions as it is.
     """
-    texts = {key: given.get(key) or "" for key in SECTIONS} | {"success": "\n".join(map(as_item, success))}
+    texts = {key: options.pop(key, None) or "" for key in SECTIONS} | {"success": "\n".join(map(as_item, success))}
+    typed_too = {name for name in options if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+    if not runs and (early := typed_too - {"workflow"}):
+        raise WrongUsage(f"--{min(early).replace('_', '-')} is for its run. Add --run, or give it to the run.")
     start = Path.cwd()
     project = project_root(start)
-    state = {} if workflow is None else {STATE: first_state(workflow, project)}
+    state = {STATE: first_state(options["workflow"], project)} if "workflow" in typed_too else {}
     files = dict(template_files(bundled("task-template")))
     sections, asked, typed = None, Asked(), True
     if title == "-":
@@ -88,10 +96,11 @@ def new(
     else:
         if title:
             kebab(title)  # refused before anything is asked
-        if not title or given["goal"] is None:
+            texts["goal"] = texts["goal"] or ("" if "\n" in title else title)
+        else:
             if not interactive():
                 raise WrongUsage(NOT_ASKED)
-            title, texts = _ask(title, texts, asked)
+            title, texts = _ask(texts, asked)
             typed = not asked.pasted
         if "\n" in title and not texts["goal"]:
             title, files[INSTRUCTIONS] = _as_it_is(title)
@@ -99,6 +108,8 @@ def new(
         else:
             sections = texts
             texts = {key: message_text(text) if key == "goal" else text.strip() for key, text in texts.items()}
+            if title.strip() == texts["goal"]:  # in one line there is nothing to fill in later
+                files[INSTRUCTIONS] = b"# Title\n" + b"".join(_heading(key) for key in SECTIONS if texts[key])
             files[INSTRUCTIONS] = fill(files[INSTRUCTIONS], title, texts)
     text, wanted = offer_commands(files[INSTRUCTIONS].decode(), project, typed=typed)
     files[INSTRUCTIONS] = text.encode()
@@ -113,10 +124,13 @@ def new(
     remember_task(index_folder(), folder.resolve(), project)
     agree_to_typed(folder, project, None if typed else wanted)
     where = "" if Path.cwd() == start else f" (in {project})"
+    if runs:
+        click.echo(f"Made {folder}/{INSTRUCTIONS}{where}.", err=True)
+        run_line(ctx, {**options, "task": folder})
     click.echo(f"Made {folder}/{INSTRUCTIONS}{where}:")
-    _show_advice(advise(text, sections))
+    show_advice(advise(text, sections))
     click.echo(f"Read it over, then run it:\n  {program()} --task {shlex.quote(str(folder))}")
-    if workflow is None and sections and "\n" not in sections["goal"].strip():
+    if "workflow" not in typed_too and sections and "\n" not in sections["goal"].strip():
         short = f"{program()} --task {shlex.quote(str(folder))} --workflow fix"
         click.echo(f"If it is a small change, one session and one review of the code may do:\n  {short}")
     if others := installed_instead(agent := _usual_agent(project)):
@@ -129,7 +143,7 @@ def _usual_agent(project: Path) -> str:
     return str(chosen).split(",")[0].strip()
 
 
-def _show_advice(advice: Advice) -> None:
+def show_advice(advice: Advice) -> None:
     columns = window()
     click.echo("\n".join(wrapped(line, columns, " " * 15) if len(line) > columns else line for line in advice.lines()))
 
@@ -140,6 +154,10 @@ def first_state(workflow: str, project: Path) -> bytes:
     check_workflow(course)
     state = TaskState.model_validate({"state": "running", "phase": course.begin().phase, WORKFLOW: workflow})
     return state.written(datetime.now(UTC)).to_bytes()
+
+
+def _heading(key: str) -> bytes:
+    return f"\n## {SECTIONS[key][0]}\n".encode()
 
 
 def _as_it_is(text: str) -> tuple[str, bytes]:
@@ -192,7 +210,7 @@ class Asked:
     pasted: bool = False  # something came, or may have come, from elsewhere
 
 
-def _ask(title: str | None, texts: dict[str, str], given: Asked) -> tuple[str, dict[str, str]]:
+def _ask(texts: dict[str, str], given: Asked) -> tuple[str, dict[str, str]]:
     """The title and the sections that are missing. A title of several lines is a whole text that was pasted."""
     asked = given.texts
     with tempfile.TemporaryDirectory() as folder, Signals() as signals:
@@ -209,8 +227,7 @@ def _ask(title: str | None, texts: dict[str, str], given: Asked) -> tuple[str, d
             raise KeyboardInterrupt
 
         try:
-            if not title:
-                title = asked["title"] = answer("Title (or paste a whole issue):", slug, NEEDS_A_WORD)
+            title = asked["title"] = answer("Title (or paste a whole issue):", slug, NEEDS_A_WORD)
             for key, (heading, hint) in SECTIONS.items():
                 if hint and not texts[key] and "\n" not in title:
                     enough = str.strip if key == "goal" else lambda _: True
@@ -225,24 +242,3 @@ def _ask(title: str | None, texts: dict[str, str], given: Asked) -> tuple[str, d
     if "success" in asked:
         asked["success"] = "\n".join(map(as_item, asked["success"].splitlines()))
     return title, texts | asked
-
-
-@click.command("score")
-@DIRECTORY
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def score(shown: Path, as_json: bool) -> None:
-    """Say what the instructions in DIR have and what could be added, judging by their form alone.
-
-    It is advice and stops nothing. The agent rates what they mean when it does its research.
-    """
-    task = Task.look(shown)
-    instructions = task.folder / INSTRUCTIONS
-    if not instructions.is_file() or not instructions.resolve().is_relative_to(task.folder):
-        raise TaskInvalid(f"{shown} has no {INSTRUCTIONS} of its own. Write what is to be done into it.")
-    advice = advise(said_in_full(*task.criteria_texts()))
-    if as_json:
-        click.echo(json.dumps({"task": str(shown), **asdict(advice)}, indent=2))
-        return
-    click.echo(clean(f"{shown / INSTRUCTIONS}:"))
-    _show_advice(advice)
-    click.echo("The runner checks what is listed below `## Success Criteria` and in checks.toml.")

@@ -1,4 +1,4 @@
-"""The page: web, review, report."""
+"""The page: review, report."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
-from marathon.cli.arguments import optional_task
-from marathon.cli.find import project_root
+from marathon.cli.arguments import TASK, optional_task
+from marathon.cli.find import enter, project_root
 from marathon.cli.overview import LOOP_TASK, everywhere
 from marathon.errors import WrongUsage
 from marathon.process.linux import require_proc
@@ -25,29 +25,25 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from marathon.web.auth import Door
 
-PORT = click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="The port; without it, the last one if it is free."
-)
-PASSPHRASE = click.option(
-    "--passphrase", is_flag=True, help="Ask for a passphrase now; the page wants it with every answer to a gate."
-)
-
-
-@click.command("web")
-@PORT
-@PASSPHRASE
-def web(port: int, passphrase: bool) -> None:
-    """Open a page over all tasks and loops of this machine, until Ctrl+C. Only this machine can reach it."""
-    _serve(port, passphrase, project_root(Path.cwd()), None)
-
 
 @click.command("review")
-@optional_task("gate")
-@PORT
-@PASSPHRASE
-def review(shown: Path, port: int, passphrase: bool) -> None:
-    """Review TASK in the browser: starts a page of its own, until Ctrl+C."""
-    folder = Path(os.path.realpath(shown))
+@click.argument("typed", metavar="[TASK]", required=False, type=TASK)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="N",
+    help="The port; without it, the last one if it is free.",
+)
+@click.option("--passphrase", is_flag=True, help="Ask for a passphrase now; the page wants it with every answer.")
+def review(typed: Path | None, port: int, passphrase: bool) -> None:
+    """Review TASK in the browser, or all tasks and loops of this machine, until Ctrl+C.
+
+    Only this machine can reach the page.
+    """
+    if typed is None:
+        return _serve(port, passphrase, project_root(Path.cwd()), None)
+    folder = Path(os.path.realpath(enter(typed)))
     remember_task(index_folder(), folder, Path.cwd())
     _serve(port, passphrase, Path.cwd(), folder)
 

@@ -9,7 +9,7 @@ const forms = () => [...document.querySelectorAll("form[method=post]")];
 const fields = (form) => [...form.querySelectorAll("textarea, #on, #version")];
 const key = (field) => `${task}#${field.id}#${(field.form.elements.gate || field.form.elements.doc || {}).value}`;
 const typed = (form) => fields(form).some((field) => field.matches("textarea") && field.value);
-const lost = "The page is not connected. Does pi-marathon web still run?";
+const lost = "The page is not connected. Does pi-marathon review still run?";
 let source = null;
 let current = null;
 let stale = false;

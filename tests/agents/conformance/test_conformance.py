@@ -191,17 +191,19 @@ def test_steering_reaches_it_inside_the_session_or_the_next_one(real: ModelWorld
     real.plays(by_phase({"research": [research(real, Turn("Let me look.", tools=[bash("true")], hold=hold))]}))
     with running(real) as runner:
         reached(runner, lambda: real.server.requests, "the agent asks the model")
-        assert real.cli("steer", "task", "mind the cache").returncode == 0
+        assert real.cli("tell", "task", "mind the cache").returncode == 0
         if real.adapter.steers:
-            reached(runner, lambda: "steering: mind the cache" in notices(real), "the message is sent")
+            reached(runner, lambda: "told: mind the cache" in notices(real), "the message is sent")
         hold.set()
         assert runner.wait(PATIENCE) == 3
     (ended,) = real.records("session_ended")
     assert ("mind the cache" in real.texts(), len(ended["steered"])) == (real.adapter.steers, int(real.adapter.steers))
-    if not real.adapter.steers:
-        real.cli("redo", "task", "-m", "again")
-        assert real.run().returncode == 3
-        assert "mind the cache" in real.texts()
+    real.cli("redo", "task", "-m", "again")
+    assert real.run().returncode == 3
+    assert "mind the cache" in real.texts()
+    prompt = (real.kept / "runs/001/prompts/002.md").read_text()
+    assert ("> mind the cache" in prompt) is not real.adapter.steers, "what was heard is new to no later session"
+    assert real.read("human.md").count("mind the cache") == 1
 
 
 @pytest.mark.parametrize(("budget", "amount"), [("--max-tokens", "5000"), ("--max-cost", "0.03")])

@@ -99,11 +99,11 @@ class Inside {
     const complete = (prefix: string) => completeFolder(prefix, this.cwd);
     this.command("marathon-loop", `Run a marathon here: PATH [${STOP_WITH_PI}] [OPTIONS]`, this.loop, complete);
     if (inSession() || process.env.MARATHON_CHECK) return;
-    this.command("ralph", `The plain loop: ${RALPH}`, this.ralph);
+    this.command("ralph", `A checklist: ${RALPH}`, this.ralph);
     const ralph = (verb: string) => (args: string, ctx: ExtensionCommandContext) => this.ralph(`${verb} ${args}`, ctx);
     this.command("marathon-status", "Where a marathon stands: [TASK]", ralph("status"));
     this.command("marathon-pause", "Stop a marathon after its session: [TASK]", ralph("stop"));
-    this.command("marathon-steer", "Send guidance to a marathon: [TASK] MESSAGE", this.steerTyped);
+    this.command("marathon-steer", "Tell the agent of a marathon: [TASK] MESSAGE", this.steerTyped);
     this.pi.registerEntryRenderer?.<Shown>(ENTRY, ({ data }, how, theme) => data && drawn(data, how.expanded, theme));
     this.pi.on("session_start", (_event, ctx) => this.begin(ctx));
     this.pi.on("session_shutdown", (event, ctx) => this.close(event.reason, ctx));
@@ -179,7 +179,7 @@ class Inside {
     this.takeUp(followed, ctx);
     const closing = stopsWithPi ? "It stops when you close pi." : "It goes on when you close pi.";
     const late = runs && words.some((word) => word !== STOP_WITH_PI) ? " It runs already, so the options do not count." : "";
-    ctx.ui.notify(`What you type now steers ${nameOf(task)}.${late} ${closing} /ralph stop ends it earlier.`, "info");
+    ctx.ui.notify(`What you type now is told to ${nameOf(task)}.${late} ${closing} /ralph stop ends it earlier.`, "info");
   }
 
   /** /ralph attach: show a marathon that runs or waits, and start nothing. */
@@ -193,7 +193,7 @@ class Inside {
     const active = followed.alive() || followed.gateOpen();
     if (!active) throw new Error(`${name} does not run. Start it: /marathon-loop ${name}`);
     this.takeUp(followed, ctx);
-    ctx.ui.notify(`What you type now steers ${name}. /ralph detach shows it no longer.`, "info");
+    ctx.ui.notify(`What you type now is told to ${name}. /ralph detach shows it no longer.`, "info");
   }
 
   /** /ralph detach: it goes on without being shown. */
@@ -254,19 +254,19 @@ class Inside {
     const one = task === undefined ? [] : ["--", task];
     const commands: Record<string, string[]> = {
       stop: ["stop", ...one],
-      kill: ["kill", ...one],
+      kill: ["stop", "--now", ...one],
       status: task === undefined ? ["list"] : ["status", ...one],
       list: ["list", "--all"],
-      clean: ["clean", "--yes"],
+      clean: ["rm", "--logs", "--yes"],
     };
     if (!commands[verb]) throw new Error(`type one of these after /ralph: ${RALPH}`);
     // At a gate the runner may be gone already. Then to stop is to show it no longer.
     const gone = this.followed && this.followed.task === task && !this.followed.alive();
     if (gone && commands[verb][0] === "stop") return this.leave(ctx);
     if (verb === "clean") {
-      const goes = await done(["clean", "--list"], ctx.cwd);
+      const goes = await done(["rm", "--logs", "--list"], ctx.cwd);
       if (goes.startsWith("Nothing")) return ctx.ui.notify(goes, "info");
-      if (!(await ctx.ui.confirm("Clean up?", shortened(goes, `: !${PROGRAM} clean --list`)))) return;
+      if (!(await ctx.ui.confirm("Clean up?", shortened(goes, `: !${PROGRAM} rm --logs --list`)))) return;
     }
     ctx.ui.notify(asTyped(await done(commands[verb], ctx.cwd)), "info");
   };
@@ -374,7 +374,7 @@ class Inside {
 
   /** One message after the other, so that they arrive in the order they were typed in. */
   private steer(followed: Followed, text: string, later: boolean, ctx: ExtensionContext): void {
-    const words = ["steer", ...(later ? ["--next"] : []), "--", followed.task, "-"];
+    const words = ["tell", ...(later ? ["--next"] : []), "--", followed.task, "-"];
     this.sending = this.sending
       .then(() => done(words, followed.cwd, text))
       .then(() => this.show({ kind: "line", text: `→ ${later ? "for the next session" : "sent"}: ${text}` }))
@@ -399,7 +399,7 @@ class Inside {
       if (chosen === undefined) return ctx.ui.setEditorText(`/marathon-steer ${args}`);
       if (chosen === all) [task, text] = [shown, args.trim()];
     }
-    ctx.ui.notify(asTyped(await done(["steer", "--", ...(task ? [task] : []), "-"], ctx.cwd, text)), "info");
+    ctx.ui.notify(asTyped(await done(["tell", "--", ...(task ? [task] : []), "-"], ctx.cwd, text)), "info");
   };
 
   /** Alt+Enter: what stands in the editor is for the next session. False where the key is for pi itself. */
@@ -585,7 +585,7 @@ function commandOf({ choice, phase }: Offer, task: string, token: string, code: 
     continue: ["approve", ...why],
     redo: ["redo", ...why, ...(phase ? ["--phase", phase] : [])],
     loop: ["redo", "--loop", ...why],
-    accept: ["accept", "--yes", ...why],
+    accept: ["approve", "--yes", "--anyway=-"],
     cancel: ["cancel", "--yes"],
     answer: ["answer"],
   };

@@ -238,7 +238,7 @@ class Marathon {
 
   registerCommands(): void {
     this.command("marathon-status", "Show where it stands", (_args, ctx) => ctx.ui.notify(this.report(), "info"));
-    this.command("marathon-steer", "Send guidance to the next session", (args, ctx) => this.steer(args, ctx));
+    this.command("marathon-steer", "Tell the next session something", (args, ctx) => this.steer(args, ctx));
     this.command("marathon-pause", "Pause the marathon after this session", (_args, ctx) => {
       putInInbox(this.facts.taskDir, { kind: "stop", to: this.state.id });
       ctx.ui.notify("The marathon pauses after this session.", "info");
@@ -497,7 +497,7 @@ class Marathon {
     const cost = budget
       ? `${said("cost", budget.used + this.usage.cost)} of ${said("cost", budget.limit)}`
       : said("cost", (Number(costBefore) || 0) + this.usage.cost);
-    const parts = [path.basename(taskDir), phase, `iteration ${iteration}`, elapsed, cost];
+    const parts = [path.basename(taskDir), phase, `session ${iteration}`, elapsed, cost];
     return `marathon: ${parts.join(" │ ")}`.replace(CONTROL, "");
   }
 

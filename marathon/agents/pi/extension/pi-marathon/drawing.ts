@@ -13,7 +13,7 @@ export async function loadParts(): Promise<void> {
   try {
     parts = { ...(await load("@earendil-works/pi-tui")), ...(await load("@earendil-works/pi-coding-agent")) };
   } catch {
-    // Then there is the widget, and `pi-marathon logs`.
+    // Then there is the widget, and `pi-marathon attach --plain`.
   }
 }
 

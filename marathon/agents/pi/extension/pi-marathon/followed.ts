@@ -14,7 +14,7 @@ const DETACH = ["--detach"]; // the program checks everything, goes on without a
 const A_MOMENT = 1000; // milliseconds, within which a program that was started holds its task or is gone
 const RECENT = 32 * 1024; // bytes of the log that are shown of a marathon that runs already
 const LONGEST_SHOWN = 16 * 1024; // characters of one entry; all of it stands in the log
-const HINT = "Enter steers │ Alt+Enter: for the next session │ /ralph stop";
+const HINT = "Enter tells the agent │ Alt+Enter: for the next session │ /ralph stop";
 const ENDS_WELL = [0, 3, 4, 5]; // completed, waits for a human, limit, stuck: `status` says which
 
 export const nameOf = (task: string) => path.basename(task).replace(/^\d{8}-\d{6}-/, "").replace(CONTROL, "");

@@ -73,7 +73,7 @@ export function isAlive(pid: unknown): boolean {
   }
 }
 
-/** Make a task for the plain loop, without starting it. The program refuses options it does not know before that. */
+/** Make a task with a checklist, without starting it. The program refuses options it does not know before that. */
 export async function made(name: string, goal: string, cwd: string, options: string[] = []): Promise<string> {
   return JSON.parse(await done(["repeat", "--no-start", "--json", ...options, "--", name, "-"], cwd, goal)).task;
 }
@@ -92,8 +92,8 @@ export function split(typed: string): string[] {
 
 /** Commands of the program as one types them in this pi. What has no command here can run in pi's shell. */
 export function asTyped(said: string): string {
-  const shell = new RegExp(`(?<!shell: |&& |!)(?:[^\\s'"]*/)?${PROGRAM} (\\S+)`, "g");
-  const answers = new RegExp(`(?:[^\\s'"]*/)?${PROGRAM} (?:approve|redo|answer|accept|cancel) (?!-)(\\S+)[^\\n]*`, "g");
+  const shell = new RegExp(`(?<!shell: |&& |!)(?:[^\\s'"]*/)?${PROGRAM} (stop --now|rm --logs|\\S+)`, "g");
+  const answers = new RegExp(`(?:[^\\s'"]*/)?${PROGRAM} (?:approve|redo|answer|cancel) (?!-)(\\S+)[^\\n]*`, "g");
   const typed = said
     .replace(answers, "/marathon-loop $1")
     .replace(shell, (all, verb: string) => HERE[verb] ?? (IN_SHELL.test(verb) ? `!${PROGRAM} ${verb}` : all));
@@ -101,12 +101,14 @@ export function asTyped(said: string): string {
   return lines.filter((line, at) => line !== lines[at - 1]).join("\n"); // all answers to a gate are one command here
 }
 
-const IN_SHELL = /^(logs|report|review|comments?|rounds|check|feedback|workflow|doctor|install|repair|rm|archive|run)$/;
+const IN_SHELL = /^(report|review|comment|rounds|undo|check|workflow|doctor|install|repair|rm|run)$/;
 const HERE: Record<string, string> = {
   "--task": "/marathon-loop",
   status: "/marathon-status",
-  steer: "/marathon-steer",
+  tell: "/marathon-steer",
+  "stop --now": "/ralph kill",
+  "rm --logs": "/ralph clean",
   repeat: "/ralph start",
   new: "/scribe",
-  ...Object.fromEntries(["stop", "kill", "list", "clean", "attach"].map((verb) => [verb, `/ralph ${verb}`])),
+  ...Object.fromEntries(["stop", "list", "attach"].map((verb) => [verb, `/ralph ${verb}`])),
 };
