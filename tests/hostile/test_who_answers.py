@@ -120,7 +120,7 @@ def session(world: World, script: str, done: Path) -> subprocess.CompletedProces
 
 @pytest.mark.parametrize("way", WAYS)
 def test_what_is_for_humans_does_nothing_below_a_session(world: World, others: str, way: str) -> None:
-    assert FOR_HUMANS <= TYPED.keys(), "each has a line above"
+    assert TYPED.keys() >= FOR_HUMANS, "each has a line above"
     lines = {name: line.replace("CODE", others).split() for name, line in {**TYPED, **AND_HELP, **ALLOWED}.items()}
     lines["--task"] = [word if word != "task" else "other" for word in world.task_args("--auto-approve", "--trust")]
     asked, told = world.agent / "asked.json", world.agent / "told.json"
