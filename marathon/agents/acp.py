@@ -28,6 +28,7 @@ from marathon.core.life import Steer
 from marathon.core.text import one_line, says_complete
 from marathon.errors import AgentUnavailable, WrongUsage
 from marathon.process.input_line import Typed
+from marathon.process.sandbox import wall_of
 from marathon.process.start import Command
 from marathon.process.supervisor import Resident
 
@@ -108,6 +109,8 @@ class AcpAgent:
     def run(self, host: Host) -> Outcome:
         if self.gets_tools is None:
             self.gets_tools = our_tools.prepare(lambda text: host.emit(Notice(text)))
+        if self.process is not None and self.process.wall != wall_of(host.env):
+            self.close()  # another phase may write elsewhere
         if self.process is None:
             env = {**self.row.env, **host.env}
             self.process = Resident(Command(self.argv, host.project, env, inherit=(host.lock_fd,)))

@@ -28,8 +28,8 @@ class Streaks(NamedTuple):
     """How often in a row something went wrong. A good session or an answer of the human resets the counts."""
 
     failed: int = 0
-    outages: int = 0  # tries while the network or the provider was away,
-    away: float = 0  # and the seconds that took, waits included
+    outages: int = 0  # tries that are waited out: the network or the provider was away, or a limit has a reset,
+    away: float = 0  # and the seconds that took, waits included; of a reset that was told, a part
     without_output: int = 0
     invalid: int = 0
     idle: int = 0
@@ -45,17 +45,20 @@ def signature(place: str, message: str) -> str:
     return f"{place}: {' '.join(text.split())[:400]}"
 
 
+def is_waited_out(ended: SessionEnded) -> bool:
+    """The network or the provider was away, or it told when its limit resets. That is no failure of the work."""
+    return ended.outage or (ended.ending in FAILED and bool(ended.retry_after))
+
+
 def claims_end(ended: SessionEnded, phase: str) -> bool:
     return ended.proposal is not None and (ended.proposal.state, ended.proposal.phase) != ("running", phase)
 
 
 def after_session(before: Streaks, ended: SessionEnded, phase: str, iteration: int) -> Streaks:
-    if ended.outage:
+    if is_waited_out(ended):
         return before._replace(outages=before.outages + 1, away=before.away + ended.seconds)
     if ended.ending in FAILED:
         failed = before._replace(failed=before.failed + 1, outages=0, away=0)
-        if ended.retry_after:  # a limit that resets comes again and again, and is no circle
-            return failed
         return _with_error(failed, signature(f"session in {phase}", ended.cause or ended.ending), iteration)
     if ended.ending in CUT_SHORT:
         return before

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from marathon.core.breakers import CUT_SHORT, FAILED, circles
+from marathon.core.breakers import CUT_SHORT, FAILED, circles, is_waited_out
 from marathon.core.budgets import (
     Limits,
     limit_reached,
@@ -184,7 +184,7 @@ def _wrote_elsewhere(life: Life, ended: SessionEnded, writes: Writes, course: Co
 
 
 def _failed(life: Life, ended: SessionEnded, limits: Limits) -> Step:
-    cause, times = ended.cause or ended.ending, life.streaks.failed
+    cause, times = ended.cause or ended.ending, life.streaks.failed + life.streaks.outages
     failed = "the provider refused" if ended.ending == "refused" else "the agent failed"
     others = [name for name in limits.agents if name not in (*life.unable, life.agent)]
     away = life.streaks.away >= LONG_RESET or (ended.retry_after or 0) > LONG_RESET
@@ -193,7 +193,7 @@ def _failed(life: Life, ended: SessionEnded, limits: Limits) -> Step:
     if ended.permanent:
         message = f"The agent cannot continue: {cause}"
         return Gate(reason="failed", phase=life.phase, message=message, note=note_of(ended))
-    if ended.outage and limits.outage:
+    if is_waited_out(ended) and limits.outage:
         return _away(life, ended, limits, bool(others))
     if times > limits.retries:
         often = f" {times} times in a row; last" if times > 1 else ""
@@ -208,19 +208,22 @@ def _failed(life: Life, ended: SessionEnded, limits: Limits) -> Step:
 
 
 def _away(life: Life, ended: SessionEnded, limits: Limits, others: bool) -> Step:
-    """The network or the provider is away. That is waited out, and is no failure of the work."""
+    """The network or the provider is away, or a limit resets later. Waiting it out is no failure of the work."""
     cause, tries, away = ended.cause or ended.ending, life.streaks.outages, life.streaks.away
     left, message = limits.outage - away, ""
     if left <= 0:
-        message = f"The provider could not be reached for {duration(away)} (--outage): {cause}"
-    elif not life.under_way and tries >= FIRST_TRIES:
+        did = "could not be reached" if ended.outage else "refused"
+        message = f"The provider {did} for {duration(away)} (--outage): {cause}"
+    elif ended.outage and not life.under_way and tries >= FIRST_TRIES:
         first = "No session of this run has worked yet, so it may be the network or a setting here"
         message = f"The provider could not be reached {tries} times in a row. {first}: {cause}"
     if message:
         return Gate(reason="failed", phase=life.phase, message=message, note=note_of(ended))
+    seconds = max(ended.retry_after or 0.0, outage_delay(limits, tries))
+    if not ended.outage:
+        return Wait("retry", seconds, f"the provider refused ({cause})")
     most = min(left, LONG_RESET - away) if others else left
-    seconds = min(max(ended.retry_after or 0.0, outage_delay(limits, tries)), most)
-    return Wait("outage", seconds, f"the provider cannot be reached ({cause})")
+    return Wait("outage", min(seconds, most), f"the provider cannot be reached ({cause})")
 
 
 def stuck_reason(life: Life, limits: Limits) -> str | None:

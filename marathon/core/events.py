@@ -20,7 +20,7 @@ LONGEST_TEXT = 64 * 1024  # characters of one text in the log
 _LONGEST_ARGUMENT = 4000  # if all arguments together are too long
 _MOST_ARGUMENTS = 20
 _WRITING_TOOLS = ("write", "edit", "multiedit", "notebookedit", "delete", "move")  # of all agents, in small letters
-_PATHS = ("path", "file_path", "filePath", "notebook_path")
+PATHS = ("path", "file_path", "filePath", "notebook_path")
 _TELLING_ARGUMENTS = ("command", "path", "file_path", "pattern", "query", "url")
 _ENCODER = json.JSONEncoder(default=vars, ensure_ascii=False)
 START = b'{"v":'  # every line begins with this
@@ -314,7 +314,7 @@ def paths_written(events: Iterable[Event]) -> set[str]:
     called: dict[str, set[str]] = {}
     for event in events:
         if isinstance(event, ToolCalled) and event.name.lower() in _WRITING_TOOLS:
-            paths = [path for key in _PATHS if isinstance(path := event.arguments.get(key), str)]
+            paths = [path for key in PATHS if isinstance(path := event.arguments.get(key), str)]
             called[event.id] = {each for path in paths for each in (path, *path.split(", "))}  # Codex joins several
         elif isinstance(event, ToolEnded) and event.failed:
             called.pop(event.id, None)

@@ -18,9 +18,20 @@ from marathon.core.breakers import (
     after_session,
     begun_anew,
     claims_end,
+    is_waited_out,
     remember,
 )
-from marathon.core.budgets import BUDGETS, Amounts, Limits, Usage, Used, total, with_amount, with_amounts
+from marathon.core.budgets import (
+    BUDGETS,
+    LONGEST_OUTAGE_WAIT,
+    Amounts,
+    Limits,
+    Usage,
+    Used,
+    total,
+    with_amount,
+    with_amounts,
+)
 from marathon.core.criteria import Criterion
 from marathon.core.gates import POLICIES, is_judged_again
 from marathon.core.human_note import HumanNote, Reply
@@ -294,7 +305,7 @@ def _session_ended(now: Life, record: SessionEnded) -> Life:
     now = now._replace(
         session=None,
         ended=record,
-        used=used._replace(sessions=max(0, used.sessions - record.outage)),
+        used=used._replace(sessions=max(0, used.sessions - is_waited_out(record))),
         under_way=now.under_way or record.ending not in CUT_SHORT or spent.tokens > 0,
         warned=(*now.warned, *record.warned),
         seconds=now.seconds + record.seconds,
@@ -332,8 +343,10 @@ def _was_heard(ended: SessionEnded, phase: str) -> bool:
 
 
 def _wait_ended(now: Life, record: WaitEnded) -> Life:
-    if now.wait and now.wait.kind == "outage" and not record.early:
-        now = now._replace(streaks=now.streaks._replace(away=now.streaks.away + now.wait.seconds))
+    if now.wait and now.wait.kind != "agent" and now.streaks.outages and not record.early:
+        # A reset that was told may be a week away and is believed, but not again and again without an end.
+        waited = now.wait.seconds if now.wait.kind == "outage" else min(now.wait.seconds, LONGEST_OUTAGE_WAIT)
+        now = now._replace(streaks=now.streaks._replace(away=now.streaks.away + waited))
     return now._replace(wait=None, waited=now.wait, cut_short=record.early)
 
 

@@ -47,6 +47,7 @@ class Briefing:
     criteria: Sequence[Criterion] = ()
     memory: str = ""  # the text of the phase's checklist
     reflection: str = ""
+    held: bool = False  # the sandbox keeps the project read-only
     tools: bool = False  # the agent has marathon_wait and human_feedback
 
 
@@ -66,7 +67,7 @@ def build_prompt(briefing: Briefing) -> str:
         _criteria(briefing),
         _ending(briefing),
         _rules(briefing.task)
-        + rule(briefing.phase, briefing.task)
+        + rule(briefing.phase, briefing.task, held=briefing.held)
         + _tools(briefing.phase)
         + (_BY_TOOL if briefing.tools else _BY_SHELL),
     ]

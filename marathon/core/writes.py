@@ -13,17 +13,20 @@ UNCHECKED = "Not checked:"
 _SHOWN = 5
 
 
-def rule(phase: Phase, task: str) -> str:
-    """The line of the prompt. Empty where a phase may write the whole project."""
+def rule(phase: Phase, task: str, *, held: bool = False) -> str:
+    """The line of the prompt. Empty where a phase may write the whole project. `held`: the sandbox sees to it."""
     if phase.writes == "project":
         return ""
     only = f"in `{task}/`"
     if phase.writes == "none":
         only = " and ".join(f"`{task}/{name}`" for name in (phase.output, phase.checklist, "STATE.json") if name)
-    return (
-        f"- In this phase write only {only}. What you write elsewhere in the project, commits included, is shown to "
-        "the human and may be undone. For an experiment, use a temporary folder outside of the project.\n"
+    elsewhere = (
+        "The project itself, its repository included, is read-only. "
+        if held
+        else "What you write elsewhere in the project, commits included, is shown to the human and may be undone. "
     )
+    experiment = "For an experiment, use a temporary folder outside of the project.\n"
+    return f"- In this phase write only {only}. {elsewhere}{experiment}"
 
 
 def told(phase: str, writes: Writes, task: str) -> str:

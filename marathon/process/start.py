@@ -46,20 +46,21 @@ class StartFailed(OSError):
 def start(command: Command, stdio: Sequence[int | None], mark: str) -> subprocess.Popen[bytes]:
     """Start it as our child. It leads a session of its own unless it gets the terminal."""
     stdin, stdout, stderr = stdio
-    argv, env = wrapped(command.argv, command.env)
     try:
-        return subprocess.Popen(
-            argv,
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            cwd=str(command.cwd),
-            env={**env, MARK: mark},
-            pass_fds=[fd for fd in command.inherit if fd > 2],
-            start_new_session=not command.terminal,
-            # Its presence also means fork, not vfork: a Ctrl+Z before the exec must not stop the child and hold us up.
-            preexec_fn=functools.partial(linux.die_with, os.getpid()),
-        )
+        with wrapped(command.argv, command.env) as (argv, env, more):
+            return subprocess.Popen(
+                argv,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                cwd=str(command.cwd),
+                env={**env, MARK: mark},
+                pass_fds=[fd for fd in (*command.inherit, *more) if fd > 2],
+                start_new_session=not command.terminal,
+                # Its presence also means fork, not vfork: a Ctrl+Z before the exec must not stop the child and hold us
+                # up.
+                preexec_fn=functools.partial(linux.die_with, os.getpid()),
+            )
     except OSError as error:
         raise StartFailed(error.errno, error.strerror, error.filename) from error
     except ValueError as error:  # words that cannot be passed on, such as one with a NUL in it

@@ -19,6 +19,7 @@ from pathlib import Path
 from marathon.process import tree
 from marathon.process.guarded import Guarded
 from marathon.process.output import Lines, Transcript
+from marathon.process.sandbox import wall_of
 from marathon.process.signals import ENDING, Interrupted, Signals
 from marathon.process.start import Command, Exit, Reason, StartFailed
 from marathon.process.terminal import Terminal, suspend_self
@@ -79,6 +80,7 @@ class Resident:
     _on_output: OnOutput  # of the session that attends it
 
     def __init__(self, command: Command) -> None:
+        self.wall = wall_of(command.env)
         self._lines = Lines(lambda *piece: self._on_output(*piece))
         self._unsent = bytearray()
         self._closed = False

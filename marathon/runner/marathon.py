@@ -197,7 +197,7 @@ def open(
         lease = opening.take(store, options, runner, project, emit)
         cleanup.callback(lease.release)
         cleanup.callback(sweep, states, time.time())
-        channel = AgentChannel(states, runner)
+        channel = AgentChannel(states, runner, boxed=bool(options.sandbox))
         cleanup.callback(channel.remove)
         journal = Journal(store, course, options.task, emit)
         cleanup.callback((team or agent).close)

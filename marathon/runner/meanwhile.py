@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 def look(marathon: Marathon, phase: Phase) -> tuple[Before | None, Writes | None]:
     """The project before a session that may not write everywhere, or why it cannot be compared afterwards."""
-    if phase.writes == "project":
+    if phase.writes == "project" or (phase.writes == "task" and is_held(marathon, phase)):
         return None, None
     try:
         if why := marathon.snapshots.problem:  # git has just tried, which may have taken long
@@ -45,6 +45,12 @@ def look(marathon: Marathon, phase: Phase) -> tuple[Before | None, Writes | None
             marathon.tell(told(phase.id, unchecked, str(marathon.shown)))
             marathon.told_unchecked = True
         return None, unchecked
+
+
+def is_held(marathon: Marathon, phase: Phase) -> bool:
+    """Whether the sandbox keeps the project as it is in this phase, so that nothing in it has to be undone."""
+    inside = marathon.project.is_relative_to(marathon.task.folder)
+    return bool(marathon.options.sandbox) and phase.writes != "project" and not inside
 
 
 def compare(marathon: Marathon, phase: Phase, before: Before, *, lost: bool = False) -> Writes | None:
@@ -60,7 +66,7 @@ def compare(marathon: Marathon, phase: Phase, before: Before, *, lost: bool = Fa
         else:
             log = task.runs.session_path(life.run, "events", life.iteration, "jsonl")
             written = {os.path.realpath(marathon.project / path) for path in paths_written(follow(log))}
-            writes = marathon.snapshots.changed(before, allowed, written, lambda: _other_tasks(marathon))
+            writes = marathon.snapshots.changed(before, allowed, written, lambda: other_tasks(marathon))
     except (NoSnapshot, OSError, ValueError, MarathonError) as error:
         why = f"It could not be compared. {one_line(str(error), 300)}"
         writes = Writes(left=why) if undoes else Writes(unchecked=why)
@@ -71,7 +77,7 @@ def compare(marathon: Marathon, phase: Phase, before: Before, *, lost: bool = Fa
     return writes
 
 
-def _other_tasks(marathon: Marathon) -> Sequence[Path]:
+def other_tasks(marathon: Marathon) -> Sequence[Path]:
     """The folders in which other runners, and a human who makes a task, may write at any time."""
     beside = [each.parent for each in marathon.task.folder.parent.glob(f"*/{INSTRUCTIONS}")]
     known = [each.task for each in known_tasks(index_folder())]

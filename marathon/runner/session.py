@@ -39,7 +39,7 @@ from marathon.process.supervisor import run
 from marathon.runner import meanwhile
 from marathon.runner.background import detach, may_detach
 from marathon.runner.hand_edits import digests, record_edits
-from marathon.runner.sandbox import wrap
+from marathon.runner.sandbox import for_session, put_right
 from marathon.runner.session_inputs import briefing, channel_fields, environment
 from marathon.store.base import Store
 from marathon.store.files import write_atomic
@@ -155,10 +155,11 @@ def run_session(marathon: Marathon, step: RunSession) -> None:
     before, state_before, began = task.artifacts(), task.state_mark(), time.time()
     meter = Meter(marathon.emit, allowance)
     try:
-        outcome = agent.run(_host(marathon, life, agent.name, phase.id, prompt, log, meter))
+        outcome = agent.run(_host(marathon, life, phase, prompt, log, meter))
     except AgentUnavailable as error:  # its program is gone since the first session
         outcome = Outcome("crashed", str(error), permanent=True)
     finally:
+        put_right(marathon)
         if not task.exists():  # whatever else went wrong, this is why
             raise TaskInvalid(f"{marathon.shown} was removed while the marathon ran. The agent was stopped.")
     channel = marathon.channel.read()
@@ -263,7 +264,7 @@ def _last_allowed(limit: int, life: Life) -> int:
     return life.iteration + limit - life.used.sessions if limit else 0
 
 
-def _host(marathon: Marathon, life: Life, agent: str, phase: str, prompt: str, log: str, meter: Meter) -> Host:
+def _host(marathon: Marathon, life: Life, phase: Phase, prompt: str, log: str, meter: Meter) -> Host:
     def new_steering() -> list[Steer]:
         known = {steer.id for steer in marathon.life.steer}
         return [steer for steer in take_steering(marathon).steer if steer.id not in known]
@@ -272,10 +273,14 @@ def _host(marathon: Marathon, life: Life, agent: str, phase: str, prompt: str, l
         message = marathon.store.put("steer", text=text, later=for_next_session)
         return None if for_next_session else next((one for one in new_steering() if one.id == message), None)
 
+    def on_tick() -> bool:
+        marathon.emit.log.turn_over()  # pi writes to it too, in its own terminal
+        return marathon.stops.now()
+
     usage_file = marathon.task.runs.session_path(life.run, "prompts", life.iteration, "usage.jsonl")
-    env = environment(marathon, life, phase, prompt)
+    env = environment(marathon, life, phase.id, prompt)
     if marathon.options.sandbox:
-        env[WRAP] = wrap(marathon, agent, usage_file)
+        env[WRAP] = for_session(marathon, phase, prompt, log, usage_file)
     return Host(
         project=marathon.project,
         prompt=prompt,
@@ -283,7 +288,7 @@ def _host(marathon: Marathon, life: Life, agent: str, phase: str, prompt: str, l
         lock_fd=marathon.lease.fd,
         signals=marathon.signals,
         emit=meter.emit,
-        on_tick=marathon.stops.now,
+        on_tick=on_tick,
         timeout=marathon.options.limits.session_timeout or None,
         start=run,
         mail=marathon.channel.read,

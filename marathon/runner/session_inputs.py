@@ -46,6 +46,7 @@ def briefing(marathon: Marathon, step: RunSession, iteration: int, human: str, h
         criteria=life.criteria.criteria if life.criteria else (),
         memory=marathon.task.working_memory(step.phase.checklist),
         reflection=(marathon.task.reflection() or reflection_on(step.phase)) if step.reflect else "",
+        held=meanwhile.is_held(marathon, step.phase),
         tools=marathon.agent_of(step.phase).has_tools,
     )
 

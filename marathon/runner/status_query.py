@@ -27,7 +27,7 @@ from marathon.process.clock import moment, time_of_day
 from marathon.show.program import as_typed, program
 from marathon.show.status import Status
 from marathon.store.definitions import load_workflows
-from marathon.store.events import activity
+from marathon.store.events import activity, left_out_of
 from marathon.store.inbox import Message
 from marathon.store.journal import read_journal
 from marathon.store.lock import holder_of, last_holder
@@ -107,7 +107,8 @@ def status_of(known: Known, resume: str, *, runner: str = "", session_too: bool 
     elif life.wait and not runner and not left(life.wait, now):
         condition, waits = "ready", "a start: its wait is over"
     open_offers = () if sent else known.offers
-    session = _running(known, now) if runner and life.session and session_too else None
+    log = task.runs.session_path(life.run, "events", life.iteration, "jsonl")
+    session = _running(known, now, log) if runner and life.session and session_too else None
     usage, seconds = (Usage(**session["usage"]), session["seconds"]) if session else (Usage(), 0.0)
     return Status(
         task=str(known.shown),
@@ -129,6 +130,7 @@ def status_of(known: Known, resume: str, *, runner: str = "", session_too: bool 
         steering=len(life.steer) + _steering(messages),
         sessions=[facts for facts in sessions_of(known.records) if facts["run"] == life.run],
         session=session,
+        log=left_out_of(log),
         gate=gate_facts(gate, open_offers, str(known.shown), _document(known), total_of(life))
         if gate and not sent
         else None,
@@ -141,11 +143,10 @@ def status_of(known: Known, resume: str, *, runner: str = "", session_too: bool 
     )
 
 
-def _running(known: Known, now: Now) -> dict[str, Any]:
+def _running(known: Known, now: Now, log: str) -> dict[str, Any]:
     """The session that runs now. Its end is not in the journal yet, so its log tells."""
     life = known.life
     assert life.session
-    log = known.task.runs.session_path(life.run, "events", life.iteration, "jsonl")
     done = activity(log)
     return {
         "iteration": life.iteration,

@@ -14,6 +14,7 @@ from marathon.core.state import StateInvalid
 from marathon.core.steps import Verify
 from marathon.core.text import counted
 from marathon.runner.checks import Checks, check_environment
+from marathon.runner.sandbox import for_commands
 from marathon.runner.session import update_state
 from marathon.store.files import make_private_directory
 from marathon.store.home import INSTRUCTIONS
@@ -72,7 +73,7 @@ def verify(marathon: Marathon, step: Verify) -> None:
     checks = Checks(
         project=marathon.project,
         logs=logs,
-        env=check_environment(task, marathon.runner),
+        env=check_environment(task, marathon.runner) | for_commands(marathon),
         signals=marathon.signals,
         emit=marathon.emit,
         stop=marathon.stops.now,

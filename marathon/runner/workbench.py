@@ -27,6 +27,7 @@ from marathon.process.signals import Interrupted
 from marathon.process.start import Command, Exit, StartFailed
 from marathon.process.supervisor import run
 from marathon.runner.checks import check_environment
+from marathon.runner.sandbox import for_commands
 from marathon.show.lanes import settled_line
 from marathon.store.evaluator import Evaluator, freeze
 from marathon.store.files import make_private_directory, opened
@@ -215,7 +216,7 @@ class Workbench:
             return marathon.stops.now()
 
         self._laid_out = ""
-        environ = check_environment(marathon.task, marathon.runner)
+        environ = check_environment(marathon.task, marathon.runner) | for_commands(marathon)
         try:
             ended = run(
                 Command(("sh", "-c", command), self.tree.folder, environ, None, False, (marathon.lease.fd,)),

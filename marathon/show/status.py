@@ -39,6 +39,7 @@ class Status:
     steering: int = 0
     sessions: Sequence[dict[str, Any]] = ()
     session: dict[str, Any] | None = None  # the one that runs now: iteration, phase, seconds, usage, what it did last
+    log: str = ""  # what is no longer in the log of the last session
     gate: dict[str, Any] | None = None
     put_back: Sequence[str] = ()  # shell commands that bring back what sessions may not write
     answer_with: Sequence[str] = ()
@@ -72,6 +73,7 @@ def status_lines(status: Status, columns: int = 0) -> list[str]:
         ("Now", _running(status.session) if status.session else ""),
         *(_calls(status.session) if status.session else ()),
         ("Said", status.session["last_line"] if status.session else ""),
+        ("Log", status.log),
         ("Plan", status.steps),
         ("Oversight", "you are asked after every session" if status.oversight == "colleague" else ""),
         ("Reviews", ", ".join(map(_review, status.reviews))),

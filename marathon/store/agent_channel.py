@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -47,25 +48,36 @@ class _Fields(BaseModel):
 
 
 class AgentChannel:
-    """One runner's file. While an agent lives, only its side writes; otherwise only the runner writes."""
+    """One runner's file. While an agent lives, only its side writes; otherwise only the runner writes.
 
-    def __init__(self, folder: Path, runner: str) -> None:
+    A sandboxed agent sees no other runner's file: for it `box` stands in the place of the folder, and its file in there
+    is what the runner reads.
+    """
+
+    def __init__(self, folder: Path, runner: str, *, boxed: bool = False) -> None:
         if not _RUNNER_ID.fullmatch(runner):
             raise WrongUsage(f"{runner[:60]!r} is not a runner id.")
         self.folder = folder
         self.path = folder / f"{runner}.json"
+        self.box = folder / runner
+        if boxed:
+            make_private_directory(self.box)
 
     def read(self) -> dict[str, Any]:
         """What is in the file. A file that cannot be read counts as empty."""
+        path = self.box / self.path.name if self.box.is_dir() else self.path
         try:
-            fields = _Fields.model_validate(json.loads(read_regular(self.path, MAX_BYTES) or b"{}"))
+            fields = _Fields.model_validate(json.loads(read_regular(path, MAX_BYTES) or b"{}"))
         except (OSError, ValueError, RecursionError):
             return {}
         return fields.model_dump(exclude_unset=True)
 
     def write(self, fields: dict[str, Any]) -> None:
         make_private_directory(self.folder)
-        write_atomic(self.path, json.dumps(fields).encode() + b"\n", durable=False)
+        data = json.dumps(fields).encode() + b"\n"
+        write_atomic(self.path, data, durable=False)
+        if self.box.is_dir():
+            write_atomic(self.box / self.path.name, data, durable=False)
 
     def update(self, **fields: Any) -> None:
         """Change some fields and keep the rest, one writer at a time."""
@@ -77,6 +89,8 @@ class AgentChannel:
     def remove(self) -> None:
         with disk_errors("remove", self.path):
             self.path.unlink(missing_ok=True)
+            if self.box.is_dir():
+                shutil.rmtree(self.box)
 
 
 def channel_of(folder: Path, runner: str) -> AgentChannel | None:
@@ -94,4 +108,4 @@ def sweep(folder: Path, now: float) -> None:
             if channel is None or now - path.stat().st_mtime < STALE_AFTER:
                 continue
             if not psutil.pid_exists(channel.read().get("pid") or -1):
-                path.unlink(missing_ok=True)
+                channel.remove()

@@ -45,7 +45,7 @@ class Home:
         self.folder = tasks_folder() / hashlib.sha256(os.fsencode(self.task)).hexdigest()[:32]
         self.journal = self.folder / "journal.jsonl"
         self.lock = self.folder / "lock"
-        self._note = self.folder / "home.json"
+        self.note = self.folder / "home.json"
 
     def exists(self) -> bool:
         """Whether a runner has had the task here."""
@@ -53,7 +53,7 @@ class Home:
 
     def settle(self, shown: Path, *, adopt: bool) -> str:
         """Make the home, or take over what is known of a folder that came from elsewhere. Says so if it did."""
-        if self._note.exists():
+        if self.note.exists():
             return ""
         make_private_directory(self.folder)
         if moved := self._moved_from():
@@ -67,13 +67,13 @@ class Home:
 
     def _sign(self, moved_from: str = "") -> None:
         facts = {"task": str(self.task), **({"from": moved_from} if moved_from else {})}
-        write_atomic(self._note, json.dumps(facts).encode())
+        write_atomic(self.note, json.dumps(facts).encode())
 
     @property
     def came_from(self) -> str:
         """Where the task's folder was before, until someone has compared its documents with what was reviewed."""
         with contextlib.suppress(OSError, ValueError, AttributeError):
-            return str(json.loads(read_regular(self._note) or b"").get("from", ""))
+            return str(json.loads(read_regular(self.note) or b"").get("from", ""))
         return ""
 
     def compared(self) -> None:
@@ -155,7 +155,7 @@ class Home:
     def _move_to(self, new: Home) -> None:
         """What lies there belongs to a task that is gone, but for messages that a human has just sent."""
         with disk_errors("move", self.folder):
-            for message in (new.folder / "inbox").glob("[!.]*.json") if not new._note.exists() else ():
+            for message in (new.folder / "inbox").glob("[!.]*.json") if not new.note.exists() else ():
                 make_private_directory(self.folder / "inbox")
                 os.rename(message, self.folder / "inbox" / message.name)
             shutil.rmtree(new.folder, ignore_errors=True)

@@ -45,7 +45,9 @@ class Runs:
         for kind in ("events", "prompts"):
             make_private_directory(self.folder(run) / kind)
         if keep and iteration > keep:
-            Path(self.session_path(run, "events", iteration - keep, "jsonl")).unlink(missing_ok=True)
+            from marathon.store.events import remove_log  # as below
+
+            remove_log(self.session_path(run, "events", iteration - keep, "jsonl"))
 
     def worked(self, run: int, iteration: int, started: str) -> float:
         """Seconds from a session's start to the last sign of its agent, for a session whose end no one saw."""

@@ -13,6 +13,7 @@ from marathon.core.text import clean, duration, one_line
 from marathon.runner.review import LONGEST_DOCUMENT, document_text
 from marathon.runner.sights import last_log
 from marathon.show.session_plot import session_plot
+from marathon.store.events import offset_near_end
 from marathon.store.files import beginning_of
 from marathon.web.comments import card
 from marathon.web.html import Html, Part, h
@@ -36,7 +37,7 @@ def now(view: View) -> tuple[Html | None, int]:
 
 
 def _end_of(log: Path) -> tuple[str, int]:
-    return log_text(log, max(0, log.stat().st_size - _LOG_BYTES))
+    return log_text(log, offset_near_end(log, _LOG_BYTES))
 
 
 def history(session: Session, view: View) -> Part:

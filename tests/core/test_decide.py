@@ -276,7 +276,7 @@ TABLE = {
         "implement", left(None, ending="crashed", cause="429", retry_after=90.5), step="wait retry 90.5", words="429"
     ),
     "told to come back too soon": row(
-        "implement", crash(), left(None, ending="crashed", retry_after=1), step="wait retry 4"
+        "implement", crash(), *[left(None, ending="crashed", retry_after=1)] * 2, step="wait retry 4"
     ),
     "crashed after the phase was complete": row(
         "research", left("paused/research", ending="crashed"), step="gate review research, then next"

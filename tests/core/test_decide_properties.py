@@ -119,7 +119,9 @@ def test_phases_are_done_in_their_order_and_none_is_left_out(
 def test_no_more_sessions_than_allowed_without_a_human(
     ended: list[SessionEnded], said: list[Answer], limits: Limits
 ) -> None:
-    play = Play(RPI, "rpi", (replace(each, outage=False) for each in ended), iter(said), limits)  # that uses up none
+    play = Play(
+        RPI, "rpi", (replace(each, outage=False, retry_after=None) for each in ended), iter(said), limits
+    )  # that uses up none
     sessions = 0
     for step in play.steps():
         if isinstance(step, RunSession):

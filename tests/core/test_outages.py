@@ -1,4 +1,5 @@
-"""The network or the provider is away: waited out with growing waits, and counted apart from failures of the work."""
+"""The network or the provider is away, or its limit resets later: waited out, and counted apart from failures of the
+work."""
 
 from __future__ import annotations
 
@@ -137,6 +138,49 @@ def test_a_provider_that_says_how_long_is_believed_up_to_the_end() -> None:
 
 def test_without_a_first_wait_there_is_one_all_the_same() -> None:
     assert in_words(decide(under_way(away()), limits=Limits(retry_wait=0))) == "wait outage 2"
+
+
+def limited(reset: float, **more: Any) -> SessionEnded:
+    return left(None, ending="refused", cause="usage limit", retry_after=reset, **more)
+
+
+@pytest.mark.parametrize(
+    ("ended", "limits", "step"),
+    [
+        ([limited(90)], Limits(retries=0), "wait retry 90"),
+        ([limited(90)] * 9, Limits(retries=1, max_iterations=2), "wait retry 512"),
+        (
+            [limited(90_000)],
+            Limits(outage=60),
+            "wait retry 90000",
+        ),  # believed, even if it is longer than an outage may be
+        ([CRASH, limited(90), CRASH], Limits(retries=2), "wait retry 4"),  # counted apart
+        ([CRASH, limited(90), CRASH], Limits(retries=1), "gate failed implement, then again"),
+        ([away(), limited(90)], Limits(retries=0), "wait retry 90"),
+        ([limited(90), away()], Limits(retries=0), "wait outage 4"),
+        ([limited(90)] * 2, Limits(retries=1, outage=0), "gate failed implement, then again"),
+        ([limited(90)] * 2, Limits(retries=2, outage=0), "wait retry 90"),
+    ],
+)
+def test_a_limit_that_says_when_it_resets_is_no_failure_of_the_work(
+    ended: list[SessionEnded], limits: Limits, step: str
+) -> None:
+    assert in_words(decide(under_way(*ended), limits=limits)) == step
+
+
+def test_a_limit_is_waited_out_before_a_run_is_under_way_too() -> None:
+    """Other than a wrong network it is no setting."""
+    assert in_words(decide(after("implement", *[limited(90)] * 5))) == "wait retry 90"
+
+
+@pytest.mark.parametrize(("reset", "most"), [(1, 60), (3600, 37), (7 * 24 * 3600, 37)])
+def test_a_reset_that_never_comes_is_a_gate_in_the_end(reset: float, most: int) -> None:
+    records = under_way(limited(reset))
+    (*_, last) = steps(records, Limits(), limited(reset))
+    assert isinstance(last, Gate)
+    assert last.message.startswith("The provider refused for 6h 0")
+    assert last.message.endswith("m (--outage): usage limit")
+    assert 30 < len(waits(records)) <= most
 
 
 def test_its_reason_is_told() -> None:

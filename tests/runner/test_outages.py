@@ -1,4 +1,6 @@
-"""The network or the provider is away, as a human meets it: waited out, shown with the time of the next try."""
+"""The network or the provider is away, or its limit resets later, as a human meets it: waited out, shown with the time
+of the next try.
+"""
 
 from __future__ import annotations
 
@@ -13,24 +15,33 @@ from tests.process.driver import Pty, until
 from tests.support.world import AGENT, Entry, World, research
 
 AWAY: Entry = {"say": ["connect ECONNREFUSED 127.0.0.1:443"], "exit": 1}
+LIMITED: Entry = {"say": ["429: rate limit reached, try again in 150ms"], "exit": 1}
 MORE: Entry = {"append": {"notes.md": "{n}\n"}, "state": {"state": "running", "phase": "research"}}
 QUICK = ("--retry-wait", "0.1s", "--retries", "1")
 CLOCK = r"\d\d:\d\d:\d\d"
 
 
-def test_more_of_them_than_retries_end_well_and_use_up_no_session(world: World) -> None:
-    world.script(MORE, *[AWAY] * 4, research())
+@pytest.mark.parametrize(
+    ("ended", "kind", "first", "said"),
+    [
+        (AWAY, "outage", 0.1, r"the provider cannot be reached \(exit code 1: connect ECONNREFUSED"),
+        (LIMITED, "retry", 0.15, r"the provider refused \(exit code 1: 429: rate limit reached"),
+    ],
+)
+def test_more_of_them_than_retries_end_well_and_use_up_no_session(
+    world: World, ended: Entry, kind: str, first: float, said: str
+) -> None:
+    world.script(MORE, *[ended] * 4, research())
     ran = world.run(*QUICK, "--max-iterations", "2")
     assert ran.returncode == 3, ran.stdout
     assert [record["reason"] for record in world.records("gate_opened")] == ["review"]
     assert [(record["kind"], record["seconds"]) for record in world.records("wait_started")] == [
-        ("outage", 0.1),
-        ("outage", 0.2),
-        ("outage", 0.4),
-        ("outage", 0.8),
+        (kind, first),
+        (kind, 0.2),
+        (kind, 0.4),
+        (kind, 0.8),
     ]
-    shown = rf"trying again at {CLOCK}: the provider cannot be reached \(exit code 1: connect ECONNREFUSED"
-    assert len(re.findall(shown, ran.stdout)) == 4
+    assert len(re.findall(rf"trying again at {CLOCK}: {said}", ran.stdout)) == 4
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_what_is_outside_cannot_be_written(world: World, sandbox: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         argv = [sys.executable, "agent.py", json.dumps({name: str(path) for name, path in places.items()})]
         argv.append(str(server.getsockname()[1]))
-        ran = world.cli("--task", "task", "--agent", "command", sandbox, "--", *argv)
+        ran = world.cli("--task", "task", "--agent", "command", "--workflow", "loop", sandbox, "--", *argv)
     assert ran.returncode == 3, ran.stdout + ran.stderr
     done = json.loads(world.read("done.json"))
     assert [name for name in NOT_ALLOWED if done[name]] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Callable
@@ -77,3 +78,16 @@ def test_a_session_whose_runner_was_killed_is_ended_in_its_log_by_the_next(
     (end,) = [event for event in follow(log_of(world, 1)) if isinstance(event, SessionEnded)]
     assert (end.ending, end.cause) == ("lost", "the runner was killed")
     assert 0 <= end.seconds < 30
+
+
+def test_a_session_that_prints_without_end_leaves_a_log_of_a_size_and_that_is_told(world: World) -> None:
+    lines = "head -c 37000000 /dev/zero | tr '\\0' x | fold -w 60000"
+    world.script(research(run=f"echo the first line; {lines}; echo; echo the last line"))
+    ran = world.run()
+    assert ran.returncode == 3, ran.stderr
+    assert sum(each.stat().st_size for each in (world.kept / "runs/001/events").iterdir()) < 33 << 20
+    assert re.search(r"^Log: +too long; of the first 8 MB only the calls", world.cli("status", "task").stdout, re.M)
+    told = world.cli("logs", "task").stdout
+    assert "What the agent said and printed here was removed, because its log became too long (32 MB are kept)" in told
+    assert "the first line" not in told
+    assert told.index("was removed") < told.index("xxxx") < told.index("the last line")

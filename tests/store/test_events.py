@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from marathon.core.budgets import Usage
 from marathon.core.events import (
+    Event,
     GateOpened,
     Notice,
     Output,
@@ -19,13 +20,25 @@ from marathon.core.events import (
     Text,
     Ticked,
     ToolCalled,
+    ToolEnded,
     Typing,
     Used,
     encode,
+    paths_written,
     usage_of,
 )
 from marathon.errors import DiskFailed
-from marathon.store.events import EventLog, TaskLogs, follow, has_output, last_activity, read_events
+from marathon.store.events import (
+    WHOLE_PARTS,
+    EventLog,
+    TaskLogs,
+    follow,
+    has_output,
+    last_activity,
+    left_out_of,
+    read_events,
+    remove_log,
+)
 from tests.process.driver import until
 from tests.store.tools import full_after, mode_of
 
@@ -327,3 +340,105 @@ def test_logs_are_followed_into_the_next_session_and_the_next_run(tmp_path: Path
     assert again.path.endswith("002/events/001.jsonl")
     Path(again.path).unlink()  # as --keep-events 1 does before the next session begins
     assert again.new() == []
+
+
+# A log that becomes too long
+
+
+PART = 4000
+
+
+@pytest.fixture
+def short(path: Path) -> Iterator[EventLog]:
+    """A log whose parts are short."""
+    made = EventLog(part=PART)
+    made(began(path))
+    yield made
+    made.close()
+
+
+def fill(log: EventLog, numbers: range) -> None:
+    """Some lines of text, some calls, some cost: about ten fit into a part."""
+    for number in numbers:
+        log(ToolCalled(str(number), "write", {"path": f"{number}.py", "content": "c" * 100}))
+        log(ToolEnded(str(number), "write", text="t" * 100))
+        log(Output("out", f"line {number}"))
+        log(Used(USAGE))
+
+
+def said(events: Iterable[Event]) -> list[str]:
+    return [event.text.removeprefix("line ") for event in events if isinstance(event, Output)]
+
+
+def test_a_long_log_keeps_its_last_parts_and_of_the_others_the_calls_and_their_cost(
+    path: Path, short: EventLog
+) -> None:
+    fill(short, range(100))
+    events = list(follow(path))
+    numbers = said(events)
+    assert 15 < len(numbers) < 30
+    assert numbers == [str(number) for number in range(100 - len(numbers), 100)]
+    assert usage_of(events) == Usage(input=80000, output=4000, cost=50, turns=100, toolCalls=100)
+    assert paths_written(events) == {f"{number}.py" for number in range(100)}
+    assert isinstance(events[0], SessionBegan)
+    told = [event.text for event in events if isinstance(event, Notice)]
+    assert told
+    assert all("was removed" in text for text in told)
+    assert all(mode_of(each) == 0o600 for each in path.parent.iterdir())
+    whole = sum(each.stat().st_size for each in path.parent.iterdir())
+    assert whole < WHOLE_PARTS * (PART + 500) + 100 * 400
+    assert left_out_of(path)
+    remove_log(path)
+    assert list(path.parent.iterdir()) == []
+
+
+def test_no_reader_loses_an_event_where_a_log_goes_on_in_a_new_file(tmp_path: Path) -> None:
+    """One that is there at each moment, one that comes late, and one that begins near the end."""
+    path = tmp_path / "001/events/001.jsonl"
+    path.parent.parent.mkdir()
+    log, logs, offset = EventLog(part=PART), TaskLogs(tmp_path), 0
+    followed: list[Event] = []
+    stepped: list[Event] = []
+    log(began(path))
+    for number in range(100):
+        fill(log, range(number, number + 1))
+        followed += logs.new()
+        before = -1
+        while before != offset:
+            before = offset
+            events, offset = read_events(path, offset)
+            stepped += events
+    every = [str(number) for number in range(100)]
+    assert said(followed) == every
+    assert said(stepped) == every
+    late = TaskLogs(tmp_path)
+    late.from_start()
+    shown: list[Event] = []
+    while events := late.new():
+        shown += events
+    assert said(shown) == said(follow(path))
+    recent = TaskLogs(tmp_path)
+    (first,) = recent.from_recent(1000, 10)
+    assert isinstance(first, SessionBegan)
+    ending: list[Event] = []
+    while events := recent.new():
+        ending += events
+    assert said(ending) == every[-len(said(ending)) :]
+    assert said(ending)
+    assert usage_of([*recent.skipped_usage(), *ending]).cost == 50
+    log(began(path.with_name("002.jsonl"), 2))
+    assert [event.type for event in logs.new()] == ["session_began"]
+
+
+def test_a_log_that_another_program_fills_goes_on_in_a_new_file_too(path: Path, short: EventLog) -> None:
+    with path.open("ab") as file:
+        file.write(encode(Notice("x" * PART), 1.0))
+    short.turn_over()
+    assert path.stat().st_size == 0
+    short.close()
+    path.unlink()  # as if the runner had been killed in between
+    again = EventLog(part=PART)
+    again.resume(str(path))
+    again(Notice("resumed"))
+    again.close()
+    assert [event for event in follow(path) if isinstance(event, Notice)][-1] == Notice("resumed")

@@ -18,6 +18,7 @@ from marathon.core.events import Event, Notice
 from marathon.core.life import Steer
 from marathon.core.text import one_line
 from marathon.process.input_line import Typed
+from marathon.process.sandbox import wall_of
 from marathon.process.start import Command
 from marathon.process.supervisor import Resident
 
@@ -33,6 +34,8 @@ class PiStream(PiAgent):
         self._numbers = itertools.count(1)
 
     def run(self, host: Host) -> Outcome:
+        if self._process is not None and self._process.wall != wall_of(host.env):
+            self.close()  # another phase may write elsewhere
         if self._process is not None:
             session = _Session(self._process, host, self.pi, self._numbers)
             if not session.empty_context():
