@@ -38,11 +38,11 @@ def tasks(scratch: Scratch) -> list[Row]:
 
 
 def _register(source: Scratch, target: Scratch, count: int) -> None:
-    with _at_home(source):
+    with at_home(source):
         facts = Runs(source.project / "reviewed" / ".marathon").summary()
     assert facts
     status = Status(**{**facts, "usage": Usage(**facts["usage"])})
-    with _at_home(target):
+    with at_home(target):
         for number in range(count):
             project = target.project / "projects" / str(number // PER_PROJECT)
             task = project / "docs" / "tasks" / f"task-{number}"
@@ -53,7 +53,7 @@ def _register(source: Scratch, target: Scratch, count: int) -> None:
 
 
 @contextmanager
-def _at_home(scratch: Scratch) -> Iterator[None]:
+def at_home(scratch: Scratch) -> Iterator[None]:
     """In this process, what is kept outside of projects lies where the commands will look for it."""
     before = dict(os.environ)
     Path(scratch.environment()["HOME"]).mkdir(parents=True, exist_ok=True)

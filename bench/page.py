@@ -8,11 +8,13 @@ import time
 from pathlib import Path
 from statistics import median
 
+from bench.listing import at_home
 from bench.row import Row
 from bench.scratch import MARATHON, WAITS_FOR_HUMAN, Scratch
 from marathon.core.budgets import Usage
-from marathon.core.comments import Comment, block, quote_of
+from marathon.core.comments import Comment, quote_of
 from marathon.core.events import Text, ToolCalled, ToolEnded, Used, encode
+from marathon.core.records import Commented
 
 _PART = (
     "## Part {n}\n\nThe **limiter** of part {n} lives in `api/limit_{n}.py`, see [the page](http://a/{n}).\n\n"
@@ -25,12 +27,13 @@ def page(scratch: Scratch) -> list[Row]:
     scratch.run(scratch.marathon("reviewed"), WAITS_FOR_HUMAN)
     task, times = scratch.project / "reviewed", scratch.count(9, 1)
     _write_long_review(task, scratch.count(1_000_000, 10_000), scratch.count(500, 5))
-    shown = _median(task, times, "research.md")
+    with at_home(scratch):
+        shown = _median(task, times, "research.md")
     opened = _in_chromium(scratch, task, times)
-    for name in ("research.md", "human.md"):
-        (task / name).write_text("short\n")
+    (task / "research.md").write_text("short\n")
     _write_long_log(task / ".marathon/runs/001/events/001.jsonl", scratch.count(10_000_000, 10_000))
-    logged = _median(task, times, "instructions.md")
+    with at_home(scratch):
+        logged = _median(task, times, "instructions.md")
     about = f"median of {times}, from the files to HTML"
     return [
         Row("the page of 1 MB with 500 comments", shown, "s", 1, about),
@@ -94,9 +97,10 @@ def _write_long_review(task: Path, size: int, comments: int) -> None:
     made = []
     for number in range(comments):
         first, last, quote = quote_of(document, number * lines // comments + 1, number * lines // comments + 3)
-        made.append(block(Comment(f"c{number + 1}", "Why?", "must", "research.md", first, last, quote)))
+        made.append(Comment(f"c{number + 1}", "Why?", "must", "research.md", first, last, quote))
     (task / "research.md").write_text(document)
-    (task / "human.md").write_text("\n".join(made))
+    with (task / ".marathon" / "journal.jsonl").open("a") as journal:
+        journal.write(Commented(comments=made, shown=True).to_json() + "\n")
 
 
 def _write_long_log(log: Path, size: int) -> None:

@@ -14,9 +14,8 @@ from statistics import median
 
 from bench.row import Row
 from bench.scratch import MARATHON, WAITS_FOR_HUMAN, Scratch
-from marathon.core.comments import Comment, anchor, block, quote_of
-from marathon.store.comments import comments_of
-from marathon.store.task import Task
+from marathon.core.comments import Comment, anchor, quote_of
+from marathon.core.records import Commented, parse_record
 
 SHOWN = b"Quit marathon"
 _PATIENCE = 60.0
@@ -63,20 +62,19 @@ def gate(scratch: Scratch) -> list[Row]:
 
 def comments(scratch: Scratch) -> list[Row]:
     """Hundreds of comments on a long plan whose lines have moved."""
-    scratch.new_task("commented")
-    task = scratch.project / "commented"
     text = "".join(f"Line {number % 7000} of a plan, with a few words more.\n\n" for number in range(24_000))
-    human = ""
+    made = []
     for number in range(1, 501):
         first, last, quote = quote_of(text, number * 90, number * 90 + number % 15)
-        made = Comment(f"c{number}", "Why so?", "must", "plan.md", first, last, quote)
-        human += block(made) + "\n"
-    (task / "human.md").write_text(human)
+        made.append(Comment(f"c{number}", "Why so?", "must", "plan.md", first, last, quote))
+    line = Commented(comments=made).to_json().encode()
     moved, waits = f"{text[:500_000]}\nnew\n{text[500_000:]}", []
     for turn in range(scratch.count(5, 1)):
         began = time.perf_counter()
         now = f"{moved}{turn}"
-        found = [anchor(each, now) for each in comments_of(Task(task))]
+        record = parse_record(line)
+        assert isinstance(record, Commented)
+        found = [anchor(each, now) for each in record.comments]
         waits.append(1000 * (time.perf_counter() - began))
     lost = found.count(None)
     about = f"500 comments on {len(moved) / 1e6:.1f} MB, of which {lost} were not found; median of {len(waits)}"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,18 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from tests.process.driver import Pty
+from tests.support.deadline import at_most, default_signals
 from tests.support.world import World
 
-# A shell without job control starts what runs in the background with SIGINT ignored, and children inherit that.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+default_signals()
 
 # The tests of these files share something that takes long to make. The mark for it (xdist_group) has no effect with
 # this pytest, because xdist sets a name that pytest no longer reads.
-TOGETHER = ("tests/packaging/test_wheel.py", "tests/web/test_in_a_browser.py")
+TOGETHER = (
+    "tests/packaging/test_ready_checkout.py",
+    "tests/packaging/test_wheel.py",
+    "tests/web/test_in_a_browser.py",
+)
 
 
 class Together(LoadScopeScheduling):  # type: ignore[misc]
@@ -33,6 +35,28 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
     return Together(config, log)
+
+
+LONGEST_TEST = 300.0
+LONGEST_FIXTURE = 900.0  # seconds; the first one may install a pi or a browser
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None]:
+    with at_most(LONGEST_TEST):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Generator[None]:
+    with at_most(LONGEST_FIXTURE):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Generator[None]:
+    with at_most(LONGEST_FIXTURE):
+        return (yield)
 
 
 @pytest.fixture(autouse=True)

@@ -22,6 +22,7 @@ from marathon.core.events import Context, Event, Notice, Text, ToolCalled, ToolE
 from marathon.core.life import Steer
 from marathon.core.text import one_line, says_complete
 from marathon.git.changes import git_folders
+from marathon.process.sandbox import may_write
 from marathon.store.places import states_folder
 
 CODEX = Program("codex", "npm install -g @openai/codex", ("login", "status"), "type: codex login")
@@ -30,11 +31,14 @@ _LONGEST_OUTAGE = 60.0  # seconds that Codex may try to reach its provider; it w
 _DECLINED = "item/commandExecution/requestApproval", "item/fileChange/requestApproval"
 
 
-def settings(project: Path, task: str) -> tuple[str, ...]:
-    """Codex works in its sandbox, where the project, its git folder and our channel are writable."""
-    writable = [*git_folders(project), states_folder(), Path(task)]
+def settings(project: Path, env: Mapping[str, str]) -> tuple[str, ...]:
+    """Codex works in its sandbox, where the project, its git folder and our channel are writable.
+
+    Its sandbox does not start in a folder that ours makes read-only. Then ours stands alone.
+    """
+    writable = [*git_folders(project), states_folder(), Path(env["MARATHON_TASK_DIR"])]
     given = {
-        "sandbox_mode": "workspace-write",
+        "sandbox_mode": "workspace-write" if may_write(env, project) else "danger-full-access",
         "sandbox_workspace_write.writable_roots": [str(path) for path in writable],
         "approval_policy": "on-request",  # what it asks for is declined and named at the gate
         "allow_login_shell": False,  # a login shell would set another PATH, without pi-marathon
@@ -47,7 +51,7 @@ class CodexStream(ProgramAgent):
     tells_tokens = True
 
     def run(self, host: Host) -> Outcome:
-        ours = settings(host.project, host.env["MARATHON_TASK_DIR"])
+        ours = settings(host.project, host.env)
         env = {"RUST_LOG": "off", **host.env}  # its log on standard error is not for people
         return _Session(("codex", "app-server", *ours, *for_server(self.args)), replace(host, env=env)).run()
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from marathon.agents.base import Host, Outcome, crash, interruption, run_program
 from marathon.agents.claude.settings import with_hooks
 from marathon.agents.claude.state import BEGIN
-from marathon.agents.claude.stream import CLAUDE, permissions
+from marathon.agents.claude.stream import CLAUDE, permissions, tell_of_billing
 from marathon.agents.codex import CODEX, settings
 from marathon.agents.programs import ProgramAgent
 
@@ -21,8 +21,9 @@ class ClaudeTui(ProgramAgent):
     program = CLAUDE
 
     def run(self, host: Host) -> Outcome:
+        tell_of_billing(self, host)
         hooks = json.loads(with_hooks("", "pi-marathon"))
-        return run_in_terminal(("claude", *permissions(hooks), *self.args), host)
+        return run_in_terminal(("claude", *permissions(host.env, hooks), *self.args), host)
 
 
 class CodexTui(ProgramAgent):
@@ -31,7 +32,7 @@ class CodexTui(ProgramAgent):
     program = CODEX
 
     def run(self, host: Host) -> Outcome:
-        ours = settings(host.project, host.env["MARATHON_TASK_DIR"])
+        ours = settings(host.project, host.env)
         return run_in_terminal(("codex", "--no-daemon", *ours, *_NOTIFY, *self.args), host)
 
 

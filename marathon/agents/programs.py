@@ -66,6 +66,7 @@ class ProgramAgent:
 
     def __init__(self, args: tuple[str, ...] = ()) -> None:
         self.args = args
+        self.told_of_billing = False
 
     @property
     def name(self) -> str:

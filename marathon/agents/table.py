@@ -64,6 +64,8 @@ AGENTS: dict[str, Callable[[tuple[str, ...], Mode | None], Agent]] = {
     "pi": _pi,
     "rehearsal": _rehearsal,
 }
+# Those that read a project's AGENTS.md by themselves. Others (claude reads CLAUDE.md, gemini GEMINI.md) are told of it.
+READ_AGENTS_MD = ("codex", "opencode", "pi")
 # How an agent is told what a phase asks for. {} is the value; the names of tools are joined with commas.
 FLAGS: dict[str, dict[str, str]] = {
     "pi": {"model": "--model {}", "thinking": "--thinking {}", "tools": "", "!tools": ""},  # the extension holds tools

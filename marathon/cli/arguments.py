@@ -103,6 +103,22 @@ def _duration(text: str) -> float | None:
     return seconds_in(text)
 
 
+class SandboxType(click.Choice[str]):
+    """Reads on, offline or off. A list of hosts is refused with what does that."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if "." in str(value) or "," in str(value):
+            self.fail(
+                "the network is on or off here, not open for some hosts. For that run pi-marathon in a container or "
+                "behind a firewall that limits it, or use the agent's own setting, such as Claude Code's "
+                "sandbox.network.allowedDomains.",
+                param,
+                ctx,
+            )
+        return super().convert(value, param, ctx)
+
+
+SANDBOX = SandboxType(["on", "offline", "off"])
 SESSIONS = AmountType("sessions", _whole, "20")
 TOKENS = AmountType("tokens", _whole, "2000000")
 MONEY = AmountType("dollars", _money, "10")

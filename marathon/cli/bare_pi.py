@@ -10,6 +10,7 @@ from pathlib import Path
 
 from marathon._bundled import bundled
 from marathon.agents.pi.find import EXTENSIONS, PROMPTS, check_start, find_pi
+from marathon.cli.commands.install import renewed_skills
 from marathon.cli.options import CommandLine
 from marathon.errors import AgentUnavailable, WrongUsage
 from marathon.process.signals import Signals
@@ -17,6 +18,7 @@ from marathon.process.start import Command, StartFailed
 from marathon.process.supervisor import run
 from marathon.process.terminal import interactive
 from marathon.runner.session_inputs import path_with_us
+from marathon.store.places import pi_folder
 
 SIGNALLED = 128
 
@@ -25,7 +27,7 @@ def start_pi(line: CommandLine) -> int:
     """pi's exit code. A marathon that is started in it runs by itself, with the options of this command line."""
     if line.agent != "pi" or not interactive():
         raise WrongUsage("Nothing to do: give --task DIR, or a command. See: pi-marathon --help")
-    print("Starting pi…", flush=True)
+    print("\n".join(["Starting pi…", *renewed_skills(pi_folder())]), flush=True)
     pi = find_pi(os.environ)
     # Someone who is not logged in yet types /login in it.
     commands = check_start(pi, line.agent_args, os.environ, needs_model=False)
@@ -45,7 +47,7 @@ def what_it_lacks(commands: Collection[str]) -> Iterator[str]:
 def _run(argv: tuple[str, ...]) -> int:
     path = path_with_us(os.environ.get("PATH", os.defpath))
     env = {**os.environ, "PATH": path, "MARATHON_BARE": json.dumps(sys.argv[1:])}
-    command = Command(argv, Path.cwd(), env, terminal=True)
+    command = Command(argv, Path.cwd(), env, terminal=True, session=False)
     with Signals() as signals:
         try:
             ended = run(

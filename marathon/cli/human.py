@@ -1,26 +1,34 @@
-"""Tells whether a human types a command, because what a human types at a terminal counts as agreed to."""
+"""What only a human may do, and how it is told that one does it."""
 
 from __future__ import annotations
 
 import os
 
+from marathon.errors import WrongUsage
 from marathon.process.terminal import interactive
-from marathon.process.tree import ancestors, values_in_environ, variable
-from marathon.store.places import states_folder
+from marathon.store.places import state_home
 
-_SESSION = "MARATHON_RUNNER_ID"
+# Commands that answer, steer or end a marathon, take something away, or start another one. Two more are for humans in
+# part, and look themselves: `repeat`, where it starts what it made, and `comments --withdraw`.
+FOR_HUMANS = frozenset(
+    {
+        *("approve", "redo", "answer", "accept", "undo", "cancel", "comment", "review", "web", "check"),
+        *("steer", "feedback", "attach", "stop", "kill", "rm", "clean", "archive", "repair"),
+        *("--task", "run", "loop run", "demo", "service"),
+    }
+)
+
+
+def refuse_in_a_session(command: str) -> None:
+    """An agent is known by its environment, and by its ancestors if it changes that."""
+    from marathon.process.tree import in_a_session  # which `status` and the like do without
+
+    if in_a_session(os.getpid()):
+        raise WrongUsage(f"'{command}' is for the human and does nothing inside an agent's session.")
 
 
 def typed_by_a_human() -> bool:
-    """At a terminal, not below a session, and while no agent works that might have got away from its session."""
-    return interactive() and not _below_a_session() and not agents_at_work()
+    """At a terminal, not in a session, and while no agent works that might have got away from its session."""
+    from marathon.process.tree import in_a_session, session_lives
 
-
-def agents_at_work() -> bool:
-    """Whether a process of any session of this user lives, also of one whose runner was killed."""
-    runners = {path.stem for path in states_folder().glob("*.json")}
-    return bool(runners & values_in_environ(_SESSION))
-
-
-def _below_a_session() -> bool:
-    return bool(os.environ.get(_SESSION)) or any(variable(pid, _SESSION) for pid in ancestors(os.getpid()))
+    return interactive() and not in_a_session(os.getpid()) and not session_lives(state_home)

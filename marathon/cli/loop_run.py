@@ -29,7 +29,7 @@ from marathon.runner.workbench import Workbench
 from marathon.show import lanes as show
 from marathon.show.program import program
 from marathon.store.files import make_private_directory, sweep_unfinished, write_atomic
-from marathon.store.home import Home
+from marathon.store.home import Home, require_homes
 from marathon.store.journal import read_journal
 from marathon.store.lanes import Lane, Lanes, find_project
 from marathon.store.lock import Holder, holder_of
@@ -43,6 +43,7 @@ TASK = "task"  # the directory of a loop's sessions, beside its rows
 
 def run_loop(target: str, line: CommandLine, **bounds: float | None) -> int:
     require_proc()
+    require_homes()
     lanes = Lanes(find_project(Path.cwd()))
     run = names.pick(target, lanes.runs(), "run")
     folder = lanes.folder(run) / TASK

@@ -14,7 +14,7 @@ import click
 from click.core import ParameterSource
 
 from marathon import __version__
-from marathon.cli.arguments import BUDGETS, DURATION, MONEY, SESSIONS, TASK, TIME, TOKENS, usual_value
+from marathon.cli.arguments import BUDGETS, DURATION, MONEY, SANDBOX, SESSIONS, TASK, TIME, TOKENS, usual_value
 from marathon.cli.unseen import arguments
 from marathon.errors import MarathonError
 
@@ -128,7 +128,19 @@ class LazyGroup(click.Group):
             )
         if args[0] not in COMMANDS:
             raise click.UsageError(f"No such command {args[0]!r}. {_meant(args[0])}", ctx)
+        if not ctx.resilient_parsing:
+            _refuse_agents(args)
         return super().resolve_command(ctx, args)
+
+
+def _refuse_agents(args: Sequence[str]) -> None:
+    """Some commands do nothing in an agent's session, except to explain themselves."""
+    from marathon.cli.human import FOR_HUMANS, refuse_in_a_session
+
+    for words in (1, 2):
+        command = " ".join(args[:words])
+        if command in FOR_HUMANS and args[words:] != ["--help"]:  # elsewhere it may be the value of an option
+            refuse_in_a_session(command)
 
 
 def _agents(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -153,7 +165,7 @@ _CHOSEN = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)  # whatever
 COUNT = click.IntRange(min=0)
 _AGENT = "pi, claude, codex, gemini, opencode, rehearsal; acp or command (a program after --). a,b: b takes over."
 _SET = "For one phase: agent, model, thinking, args or tools, such as plan.model=opus; plan= forgets it."
-_SANDBOX = "Run the agent under bubblewrap: it writes only the project and the task. offline: without network."
+_SANDBOX = "Run the agent behind a wall (bubblewrap): it writes only the task, and the project where its phase may."
 _HUMAN = "Restart a finished or paused task with this feedback (help is --help)."
 _HERE = "Work in this directory, not in the project's root or where the task last ran."
 _WORKTREE = "Work in a git worktree on its own branch, marathon/TASK if none is given."
@@ -199,7 +211,7 @@ EPILOG = (
 @click.option("--worktree", is_flag=False, flag_value="", metavar="[BRANCH]", allow_from_autoenv=False, help=_WORKTREE)
 @click.option("--adopt", is_flag=True, allow_from_autoenv=False, help=_ADOPT)
 @click.option("--detach", is_flag=True, allow_from_autoenv=False, help=_DETACH)
-@click.option("--sandbox", is_flag=False, flag_value="on", type=click.Choice(["on", "offline", "off"]), help=_SANDBOX)
+@click.option("--sandbox", is_flag=False, flag_value="on", type=SANDBOX, help=_SANDBOX)
 @click.option("--max-iterations", type=SESSIONS, default="100", show_default=True, help="Sessions; 0: no limit.")
 @click.option("--max-time", type=TIME, default="0", help="Working time such as 90m or 8h; 0: no limit.")
 @click.option("--max-cost", type=MONEY, default="0", help="What the agent may cost; +10: so much more. 0: no limit.")
@@ -215,7 +227,7 @@ EPILOG = (
 @click.option("--keep-events", type=COUNT, default=200, show_default=True, help="Logs of a run; 0: keep all.")
 @click.option("--json", "as_json", is_flag=True, help="Ask nothing; print one JSON object at the end.")
 @click.option("--summary", type=_FILE, help="Write summary.md here too, for CI.")
-@click.option("--notify/--no-notify", default=True, help="Bell and desktop notification when a human is needed.")
+@click.option("--notify/--no-notify", default=True, help="Bell, notification, title and progress of the window.")
 @click.pass_context
 def cli(ctx: click.Context, /, **options: Any) -> None:
     """Lets a coding agent work for hours on one task: research, plan, implement, with you at the gates.
@@ -235,6 +247,7 @@ def run_line(ctx: click.Context, options: dict[str, Any]) -> None:
     """Run the task that the options name, or without one start pi."""
     from marathon.cli.options import CommandLine
     from marathon.process.linux import require_proc
+    from marathon.store.home import require_homes
 
     by_project, ignored = (ctx.obj.by_project, ctx.obj.ignored) if ctx.obj else ((), {})
     source = {name: ctx.get_parameter_source(name) for name in options}
@@ -250,12 +263,15 @@ def run_line(ctx: click.Context, options: dict[str, Any]) -> None:
         ignored=tuple(said for name, said in ignored.items() if source[name] not in _CHOSEN),
     )
     require_proc()
+    require_homes()
     if line.task is None:
         from marathon.cli.bare_pi import start_pi
 
         ctx.exit(start_pi(line))
+    from marathon.cli.human import refuse_in_a_session
     from marathon.cli.run import run_task
 
+    refuse_in_a_session("--task")
     ctx.exit(run_task(line, line.task))
 
 
@@ -275,6 +291,10 @@ def _guarded(args: list[str]) -> int:
             from marathon.cli.commands.hook import answer
 
             return answer(args[1:])
+        if "--help" not in args and not os.path.isabs(os.path.expanduser("~")):
+            known = f"HOME is {os.environ['HOME']!r}" if os.environ.get("HOME") else "HOME is not set"
+            cure = "Say where settings and records are to be kept: export HOME=FOLDER"
+            raise MarathonError(f"No home folder is known, because {known}. Nothing was started. {cure}")
         if args[:1] == ["repeat"] or any(arg == "--task" or arg.startswith("--task=") for arg in args):
             _use_settings(args)
         result = cli.main(args, prog_name="pi-marathon", standalone_mode=False)

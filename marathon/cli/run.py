@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from marathon.agents.table import Team, installed_instead
+from marathon.cli.commands.install import renewed_skills
 from marathon.cli.find import enter
 from marathon.cli.options import CommandLine, as_started, check_place, phase_settings, run_options, workflow_of
 from marathon.cli.overview import in_index
 from marathon.cli.restart import Choice, ask, give_feedback, refuse
 from marathon.cli.settings import notifications, project_settings
-from marathon.cli.workplace import IN_PROJECT, farewell, last_set, warn_of_others, worktree_for
+from marathon.cli.workplace import (
+    IN_PROJECT,
+    changes_since,
+    farewell,
+    last_set,
+    warn_of_others,
+    what_next,
+    worktree_for,
+)
 from marathon.core.courses.base import Course
 from marathon.core.courses.measured import MeasuredLoop
 from marathon.core.courses.phases import Phases
@@ -32,7 +42,7 @@ from marathon.core.records import Record
 from marathon.core.restart import left_behind
 from marathon.core.text import clean, one_line, utc
 from marathon.errors import AgentUnavailable, MarathonError, NotAdopted, WrongUsage
-from marathon.process.sandbox import problem
+from marathon.process.sandbox import problem, what_is_left
 from marathon.process.signals import Interrupted, Signals
 from marathon.process.terminal import interactive, on_terminal
 from marathon.process.tree import look
@@ -55,8 +65,10 @@ from marathon.store.journal import read_journal
 from marathon.store.lock import Held, holder_of
 from marathon.store.places import (
     background_folder,
+    claude_folder,
     codes_folder,
     index_folder,
+    pi_folder,
     states_folder,
     trusted_folder,
     written_by_many,
@@ -69,7 +81,7 @@ from marathon.surfaces.shell import ShellSurface
 from marathon.surfaces.terminal import TerminalSurface
 
 _BY_SIGNAL = 128  # exit codes from here on
-_START_AT_ONCE = ("command", "rehearsal")  # others are started once beforehand, which takes seconds
+_WITHOUT_MODEL = ("command", "rehearsal")  # others are started once beforehand, which takes seconds
 
 
 def run_task(line: CommandLine, shown: Path) -> int:
@@ -117,18 +129,19 @@ def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
         )
     if not line.here:
         check_place(task, project)
-    if options.sandbox and (why := problem()):
-        started = "" if "sandbox" in line.typed else " This task was started with it. To go on without: --sandbox=off"
-        raise AgentUnavailable(f"--sandbox: {why}{started}")
     if not records and isinstance(course, Phases):
         check_workflow(course)
     # Said before an agent is looked for. The lease decides, and ends what a dead runner has left.
     if (holder := holder_of(task.lock_path)) and look(holder.pid):
         raise Held(shown, holder)
-    if on_terminal() and not line.as_json and team.names[0] not in _START_AT_ONCE:
+    if on_terminal() and not line.as_json and team.names[0] not in _WITHOUT_MODEL:
         print(f"Starting {team.names[0]}…", flush=True)
     phases = course.pinned(fold(records, course)).phases_of(course.workflow) if isinstance(course, Phases) else ()
     check_agents(team, line, phases)
+    for agent, home in (("pi", pi_folder), ("claude", claude_folder)):
+        if agent in team.names:
+            for renewed in renewed_skills(home()):
+                print(clean(renewed), file=sys.stderr)
     if options.feedback is not None and not line.yes and not holder_of(task.lock_path):
         question = left_behind(fold(records, course), course)
         match _restart(question, options.feedback, shown, may_ask=interactive() and not line.as_json):
@@ -151,19 +164,40 @@ def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
 
     warn_of_others(folder, task.folder)
     code = conduct(line, replace(options, home=project), folder, team, course, begin=begin)
-    if place.branch and code == COMPLETED and not line.as_json:
-        click.echo("\n".join(map(clean, farewell(place, project))))
+    if code == COMPLETED and not line.as_json and not line.detach:
+        if place.branch:
+            lies, merges = farewell(place, project)
+        else:
+            lies, merges = changes_since(read_journal(task.journal_path)), False
+        click.echo("\n".join(map(clean, [*lies, *what_next(line, shown, place.branch if merges else "")])))
     return code
 
 
 def check_agents(team: Team, line: CommandLine, phases: Iterable[Phase] = ()) -> None:
     """Refuse an agent that cannot work here, naming others that can."""
+    phases = list(phases)
+    if line.sandbox not in (None, "off"):
+        _check_sandbox(line, [*team.names, *(phase.agent for phase in phases if phase.agent)])
     try:
         team.check(phases)
     except AgentUnavailable as error:
         name = team.names[0]
         started = f"This task was started with {name}." if line.goes_on_with_agent else ""
         raise AgentUnavailable(" ".join(filter(None, (str(error), started, installed_instead(name))))) from error
+
+
+def _check_sandbox(line: CommandLine, names: Sequence[str]) -> None:
+    started = "" if "sandbox" in line.typed else " This task was started with it. To go on without: --sandbox=off"
+    if why := problem():
+        raise AgentUnavailable(f"--sandbox: {why}{started}")
+    asks = [name for name in names if name not in _WITHOUT_MODEL]
+    if line.sandbox == "offline" and asks:
+        raise WrongUsage(
+            f"--sandbox=offline: {asks[0]} asks a model, and has no network then, not even this machine's own. "
+            f"Use --sandbox, or an agent that asks none ({', '.join(_WITHOUT_MODEL)}).{started}"
+        )
+    if left := what_is_left(line.mode == "tui" or (line.mode is None and on_terminal())):
+        click.echo(f"--sandbox: {left} With --mode stream it has none.", err=True)
 
 
 def without_terminal(line: CommandLine) -> CommandLine:
@@ -205,7 +239,7 @@ def conduct(
             screen.close()
             return notifier
 
-        surface: GateSurface = ShellSurface(screen)
+        surface: GateSurface = ShellSurface(screen, tells_code=not _prints_into(task.output_log))
         if at_terminal:
             surface = TerminalSurface(signals, task.own / "draft.md")
         opened = open_marathon(
@@ -272,6 +306,14 @@ def conduct(
                     if workbench is None:
                         remember_task(index_folder(), task.folder, home, in_index(status, task.runs.journal_size()))
     return code
+
+
+def _prints_into(log: Path) -> bool:
+    """A log among our own files is to hold no code. Who keeps it tells the human."""
+    try:
+        return os.path.samestat(os.fstat(1), os.stat(log))
+    except OSError:
+        return False
 
 
 def _restart(question: str, feedback: str, shown: Path, *, may_ask: bool) -> Choice:

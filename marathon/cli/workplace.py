@@ -14,8 +14,9 @@ from pathlib import Path
 
 import click
 
-from marathon.core.names import short_name
-from marathon.core.records import Record, WorktreeSet
+from marathon.cli.options import CommandLine
+from marathon.core.names import called, short_name
+from marathon.core.records import Record, RunStarted, SessionStarted, WorktreeSet
 from marathon.core.text import clean, counted, one_line
 from marathon.errors import WrongUsage
 from marathon.git.worktree import (
@@ -27,6 +28,7 @@ from marathon.git.worktree import (
     top_of,
     uncommitted,
 )
+from marathon.show.program import program
 from marathon.store.files import make_private_directory
 from marathon.store.places import states_folder, worktrees_folder
 from marathon.store.task_index import tasks_at_work
@@ -82,8 +84,8 @@ def warn_of_others(folder: Path, task: Path) -> None:
             _tell(f"pi-marathon: {name} works in {folder} too. {risk}")
 
 
-def farewell(place: WorktreeSet, project: Path) -> list[str]:
-    """What a finished task left on its branch, and how to have it. Nothing is merged or pushed here."""
+def farewell(place: WorktreeSet, project: Path) -> tuple[list[str], bool]:
+    """What a finished task left on its branch, and whether it can be merged. Nothing is merged or pushed here."""
     folder, quoted = Path(place.folder), shlex.quote(place.folder)
     try:
         branch, left = branch_of(folder), uncommitted(folder)
@@ -93,10 +95,30 @@ def farewell(place: WorktreeSet, project: Path) -> list[str]:
         if left:
             lines.append(f"{counted(len(left), 'file is', 'files are')} not committed. See: git -C {quoted} status")
         stat = diffstat(project, place.branch)
-        merge = f"To merge it: git merge {shlex.quote(place.branch)}"
-        return [*lines, stat, merge] if stat else [*lines, "The branch has no commits of its own yet."]
+        return [*lines, stat or "The branch has no commits of its own yet."], bool(stat)
     except GitFailed as error:
-        return [f"The branch {place.branch} cannot be shown. {error}"]
+        return [f"The branch {place.branch} cannot be shown. {error}"], False
+
+
+def what_next(line: CommandLine, shown: Path, branch: str) -> list[str]:
+    """What a human may type after the end of a run."""
+    there = line.resume_here.partition(" && ")[0] if line.resume_here.startswith("cd ") else ""
+    task, name, typed = shlex.quote(str(shown)), shlex.quote(called(shown.parts)), program()
+    rows = [("Look at it:", f"{typed} review {name}"), ("Have more done:", f'{typed} --task {task} -h "what else"')]
+    rows += [("Take it:", f"git merge {shlex.quote(branch)}")] if branch else []
+    first = [("First:", there)] if there else []
+    return ["What to type next:", *(f"  {what:16}{command}" for what, command in (*first, *rows))]
+
+
+def changes_since(records: Sequence[Record]) -> list[str]:
+    """How to see all that this run changed in the project itself."""
+    commit = ""
+    for record in records:
+        if isinstance(record, RunStarted):
+            commit = ""
+        elif isinstance(record, SessionStarted):
+            commit = commit or record.commit
+    return [f"The changes: git diff {commit[:10]}"] if commit else []
 
 
 def _tell(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Comments on a document: how they stand in human.md, where their text is now, and what the agent answered."""
+"""Comments on a document: how human.md shows them, where their text is now, and what the agent answered."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
+from marathon.core.human_note import HumanNote
 from marathon.core.text import clean, quoted
 
 Kind = Literal["must", "note"]
@@ -20,7 +21,6 @@ _HEADING = re.compile(
     r"(?: · (?P<at>\d{4}-\d\d-\d\dT[^·\s]*))?\s*"
 )
 _WITHDRAWN = re.compile(r"## Comment (c[1-9]\d{0,8}) withdrawn\b.*")
-_TAKEN = re.compile(r"^## Comment c(\d{1,6})\b", re.M)
 _ENDS_TEXT = re.compile(r"#{1,2}(?:\s|$)")
 _LOOKS_LIKE_OURS = re.compile(r"\\*(?:#{1,2}(?:\s|$)|>)")
 _MARK = r"[ \t>*+#|`_\[(-]{0,20}"
@@ -44,6 +44,7 @@ class Comment:
     quote: str = ""
     at: str = ""
     withdrawn: bool = False
+    sent: bool = False  # a session was given it
 
     def where(self, lines: tuple[int, int] | None = None) -> str:
         """Such as plan.md lines 10-14."""
@@ -67,13 +68,12 @@ class Standing:
     comment: Comment
     lines: tuple[int, int] | None  # where its text is; None: the text is gone
     answer: Reply | None = None
-    sent: bool = True  # a session was given it
 
     @property
     def state(self) -> str:
         if self.comment.withdrawn:
             return "withdrawn"
-        return "answered" if self.answer else "not answered" if self.sent else "not sent yet"
+        return "answered" if self.answer else "not answered" if self.comment.sent else "not sent yet"
 
     @property
     def open(self) -> bool:
@@ -85,20 +85,44 @@ class Standing:
         return self.lines is None
 
 
-def block(comment: Comment) -> str:
-    """The comment as it is written to human.md."""
+def noted(known: Iterable[Comment], said: Iterable[Comment]) -> tuple[Comment, ...]:
+    """The comments after some were made or taken back. Nothing else of one that is known ever changes."""
+    found = {each.id: each for each in known}
+    for each in said:
+        before = found.get(each.id, each)
+        found[each.id] = replace(before, withdrawn=before.withdrawn or each.withdrawn)
+    return tuple(found.values())
+
+
+def is_id(name: str) -> bool:
+    return re.fullmatch(r"c[1-9]\d{0,8}", name) is not None
+
+
+def next_id(known: Iterable[Comment]) -> str:
+    return f"c{max((int(each.id[1:]) for each in known), default=0) + 1}"
+
+
+def note_of(comment: Comment) -> HumanNote:
+    """What human.md shows of a comment, or of its withdrawal."""
+    if comment.withdrawn:
+        return HumanNote(f"Comment {comment.id} withdrawn", "It does not count any more.")
     parts = [f"Comment {comment.id} ({comment.kind})", comment.where(), comment.at]
     body = "\n".join(rf"\{line}" if _LOOKS_LIKE_OURS.match(line) else line for line in comment.text.split("\n"))
     quote = f"{quoted(comment.quote)}\n\n" if comment.quote else ""
-    return f"## {' · '.join(filter(None, parts))}\n\n{quote}{body}\n"
+    return HumanNote(" · ".join(filter(None, parts)), f"{quote}{body}")
 
 
-def withdrawal(comment_id: str, at: str) -> str:
-    return f"## Comment {comment_id} withdrawn · {at}\n"
+def without_comments(text: str, comments: Iterable[Comment]) -> str:
+    """What a human typed into human.md, without the comments that it shows: these come to the agent by themselves."""
+    text = text.replace("\r\n", "\n")  # of an editor
+    for each in comments:
+        for shown in (note_of(replace(each, withdrawn=gone)).block for gone in (False, True)):
+            text = text.replace(shown, "")
+    return text
 
 
 def comments_in(human_md: str) -> list[Comment]:
-    """Every comment in the order it was made. Text between comments, and what looks only half like one, is left out."""
+    """The comments of a task that an older version began: they stood in human.md alone."""
     found: dict[str, Comment] = {}
     lines = clean(human_md).split("\n")
     starts = [at for at, line in enumerate(lines) if _ENDS_TEXT.match(line)]
@@ -110,22 +134,6 @@ def comments_in(human_md: str) -> list[Comment]:
     return list(found.values())
 
 
-def without_withdrawn(text: str) -> str:
-    """What a human added to human.md, without the comments in it that were taken back before anyone was given them."""
-    gone = {each.id for each in comments_in(text) if each.withdrawn}
-    kept: list[str] = []
-    skipping = False
-    for line in text.splitlines(keepends=True):
-        bare = clean(line).rstrip("\n")
-        if _ENDS_TEXT.match(bare):
-            made, taken = _HEADING.fullmatch(bare), _WITHDRAWN.fullmatch(bare)
-            skipping = made is not None and made["id"] in gone
-            if taken and taken[1] in gone:
-                continue
-        kept += [] if skipping else [line]
-    return "".join(kept) if gone else text
-
-
 def _read(made: re.Match[str], below: list[str]) -> Comment:
     first = int(made["first"] or 0)
     below = "\n".join(below).strip("\n").split("\n")
@@ -135,12 +143,6 @@ def _read(made: re.Match[str], below: list[str]) -> Comment:
     kind: Kind = "must" if made["kind"] == "must" else "note"
     last = max(first, int(made["last"] or 0))
     return Comment(made["id"], text.strip(), kind, made["file"] or "", first, last, quote, made["at"] or "")
-
-
-def next_id(human_md: str) -> str:
-    """An id that no comment has had, also not one that a hand edit has damaged."""
-    taken = [int(number) for number in _TAKEN.findall(clean(human_md))]
-    return f"c{max(taken, default=0) + 1}"
 
 
 def lines_of(text: str) -> list[str]:

@@ -118,7 +118,7 @@ def _not_agreed(life: Life) -> Gate | None:
 
 def _to_agree(criteria: CriteriaFound) -> str:
     commands = [f"- {in_full(each)}" for each in criteria.criteria if each.command]
-    lines = ["These commands from the task's files will check whether the task is done:", *commands] if commands else []
+    lines = ["These commands will check the work:", *commands] if commands else []
     if criteria.lost:
         lines += ["These criteria were removed or changed:", *(f"- {name}" for name in criteria.lost)]
     return "\n".join(lines)

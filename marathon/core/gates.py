@@ -18,6 +18,7 @@ from marathon.core.text import one_line
 Words = Literal["none", "optional", "required"]
 WAITS_FOR_HUMAN = 3
 MOST_SENT_BACK = 2  # by --auto-approve, in one run
+LOOK_AGAIN = "Look at the files again"
 HEAVY: tuple[str, ...] = ("loop", "cancel", "accept")
 
 
@@ -27,7 +28,7 @@ class Policy:
 
     exit_code: int = WAITS_FOR_HUMAN  # when no one is there to answer
     keys: str = "enter f r back"  # the offers, before loop, oversight, cancel and quit
-    enter: str = ""  # the label of Enter, where it is not the usual one
+    enter: str = ""  # the label of Enter or y, where it is not the usual one
     # Whether --auto-approve answers it. next: only if the work can continue. back: a few times, by going back.
     # kept: only where what it is about was kept, and can be undone later.
     auto: Literal["never", "next", "back", "kept", "always"] = "never"
@@ -60,7 +61,7 @@ POLICIES: dict[Reason, Policy] = {
     "limit": Policy(exit_code=4, judge_again="yes", standing=True, enter="Continue and allow the same amount again"),
     "workflow": Policy(keys="phases"),
     "definition": Policy(
-        keys="enter",
+        keys="yes no",
         enter="Agree to exactly this workflow",
         judge_again="any",
         forgives=False,
@@ -70,7 +71,7 @@ POLICIES: dict[Reason, Policy] = {
         waits_for="your yes to this project's workflow",
     ),
     "redefined": Policy(
-        keys="enter keep",
+        keys="yes keep",
         enter="Use the changed workflow from now on",
         judge_again="any",
         forgives=False,
@@ -80,7 +81,7 @@ POLICIES: dict[Reason, Policy] = {
         waits_for="your word on the changed workflow",
     ),
     "checks": Policy(
-        keys="enter refuse",
+        keys="yes refuse",
         enter="Agree to exactly these",
         judge_again="yes",
         forgives=False,
@@ -111,7 +112,7 @@ class Offer:
     def command(self, task: str) -> str:
         """The same offer as a shell says it; empty for what only a terminal needs."""
         place = shlex.quote(task)
-        phase = f" --phase {self.phase}" if self.phase and self.key != "r" else ""
+        phase = f" --phase {self.phase}" if self.phase and self.key not in "rn" else ""
         why = "" if self.words == "none" else ' -m "why"'
         match self.choice:
             case "continue":
@@ -142,6 +143,17 @@ class Offer:
         return (self.choice, self.phase) == (answer.choice, answer.phase) and not wordless
 
 
+def agrees(gate: Gate) -> bool:
+    """Whether the gate is a question of yes or no about exactly what it shows, and not a problem with a file."""
+    return bool(POLICIES[gate.reason].agreement and gate.digest)
+
+
+def is_rare(offer: Offer, gate: Gate) -> bool:
+    """Whether the offer may stay out of sight until the human asks for more."""
+    back = offer.key.isdigit() and "back" in POLICIES[gate.reason].keys.split()
+    return back or offer.choice in ("loop", "oversight", "cancel")
+
+
 def offers(gate: Gate, where: Where, oversight: Oversight = "tool") -> tuple[Offer, ...]:
     """Everything this gate takes, in the order it is shown."""
     policy = POLICIES[gate.reason]
@@ -165,12 +177,15 @@ def _of_key(key: str, gate: Gate, where: Where, policy: Policy) -> Iterable[Offe
     match key:
         case "enter":
             yield Offer("enter", policy.enter or _continue(gate, where), "continue")
+        case "yes":
+            yield Offer("y" if agrees(gate) else "enter", policy.enter if agrees(gate) else LOOK_AGAIN, "continue")
+        case "no":
+            yield Offer("n", "No, and quit", "quit")
         case "f":
-            label = f"Add feedback first (writes to human.md), then {_then(gate, where, policy)}"
-            yield Offer("f", label, "continue", words="required", ask="Feedback:")
+            yield Offer("f", "Add feedback first (writes to human.md)", "continue", words="required", ask="Feedback:")
         case "r":
             why = f"Why should {gate.phase} be done again?"
-            label = f"Add feedback, then redo {gate.phase}"
+            label = f"Send back: say why, {gate.phase} is done again"
             yield Offer("r", label, "redo", gate.phase, "required", why)
         case "back":
             for number, phase in enumerate(where.phases[:9], start=1):
@@ -190,13 +205,12 @@ def _of_key(key: str, gate: Gate, where: Where, policy: Policy) -> Iterable[Offe
             label = f"Accept anyway, although this is not met: {unmet} (asks once more)"
             yield Offer("a", label, "accept", words="required", ask="Why is it good enough?")
         case "refuse":
-            label = "Refuse, saying why (one session may fix it)"
-            yield Offer("r", label, "redo", gate.phase, "required", "What is wrong with them?")
+            label = "No, because … (one session may fix it)"
+            yield Offer("n", label, "redo", gate.phase, "required", "No, because:")
         case "keep":
-            yield Offer("r", "Keep the workflow that this task has", "redo", gate.phase)
+            yield Offer("n", "No: keep the workflow that this task has", "redo", gate.phase)
         case "answer":
-            ask = "Your answer: (empty: the agent decides)"
-            yield Offer("enter", "Answer the question", "answer", words="optional", ask=ask)
+            yield Offer("enter", "Answer the question", "answer", words="optional", ask="Your answer:")
 
 
 def _continue(gate: Gate, where: Where) -> str:
@@ -204,15 +218,6 @@ def _continue(gate: Gate, where: Where) -> str:
         last = where.next_phase == DONE
         return "Accept (this was the last phase)" if last else f"Continue to next phase ({where.next_phase})"
     return f"Continue with {gate.phase}"
-
-
-def _then(gate: Gate, where: Where, policy: Policy) -> str:
-    """What comes after the feedback, as far as it is known before the session's end is judged again."""
-    if policy.judge_again:
-        return "continue"
-    if gate.onward == "next":
-        return "accept" if where.next_phase == DONE else f"continue to {where.next_phase}"
-    return f"continue with {gate.phase}"
 
 
 def commands(found: Sequence[Offer], task: str, code: str = "") -> list[str]:

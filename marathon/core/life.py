@@ -32,6 +32,7 @@ from marathon.core.budgets import (
     with_amount,
     with_amounts,
 )
+from marathon.core.comments import Comment, note_of, noted
 from marathon.core.criteria import Criterion
 from marathon.core.gates import POLICIES, is_judged_again
 from marathon.core.human_note import HumanNote, Reply
@@ -41,6 +42,7 @@ from marathon.core.records import (
     Begun,
     Cancelled,
     Checked,
+    Commented,
     CriteriaFound,
     DefinitionFound,
     FeedbackTaken,
@@ -121,6 +123,8 @@ class Life(NamedTuple):
     reply: Reply | None = None  # to the agent's question
     edited: tuple[HandEdited, ...] = ()  # by the human at gates, and not yet told to an agent
     delivered: HumanMark = NOTHING_DELIVERED
+    comments: tuple[Comment, ...] = ()
+    comments_on_record: bool = False  # all of them; an older version had them in human.md alone
     comment_answers: tuple[tuple[str, str], ...] = ()  # by the agent, as each gate found them
     unwritten: HumanNote | None = None
     restart: RestartBegun | None = None
@@ -203,6 +207,10 @@ def _apply(now: Life, record: Record) -> Life:
             return now._replace(edited=(*others, record) if record.edits else others)
         case FeedbackTaken():
             return now._replace(unwritten=HumanNote(record.heading, record.text))
+        case Commented():
+            unwritten = now.unwritten if record.shown else note_of(record.comments[-1])
+            comments = noted(now.comments, record.comments)
+            return now._replace(comments=comments, comments_on_record=True, unwritten=unwritten)
         case FeedbackWritten():
             return now._replace(unwritten=None)
         case Moved():
@@ -267,6 +275,7 @@ def _begun(now: Life, record: Begun) -> Life:
         started=record.at,
         claimed=tuple(record.claimed or ([record.phase] if record.review else [])),
         finished=record.over,
+        comments_on_record=record.comments == "records",
     )
     return _adopted_end(now, record.note)
 
@@ -333,6 +342,7 @@ def _session_ended(now: Life, record: SessionEnded) -> Life:
         stopped_by=None,
         edited=(),
         guidance=(),
+        comments=tuple(replace(each, sent=each.sent or each.id in started.comments) for each in now.comments),
         steer=tuple(steer for steer in now.steer if steer.id not in given),
     )
 
@@ -446,6 +456,8 @@ def _run_started(now: Life, record: RunStarted) -> Life:
         archived=tuple(name for _, name in now.restart.files) if now.restart else (),
         started=record.at,
         delivered=now.delivered,
+        comments=now.comments,
+        comments_on_record=now.comments_on_record,
         comment_answers=now.comment_answers,
         steer=now.steer,
         seconds=now.seconds,

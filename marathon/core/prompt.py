@@ -11,7 +11,7 @@ from marathon.core.courses.workflow import DONE, Phase, filled_in
 from marathon.core.criteria import Criterion
 from marathon.core.human_note import Reply, without_answer
 from marathon.core.records import Gate, HandEdit
-from marathon.core.text import one_line, quoted
+from marathon.core.text import quoted
 from marathon.core.writes import rule
 
 REFLECTION = (
@@ -48,6 +48,7 @@ class Briefing:
     memory: str = ""  # the text of the phase's checklist
     reflection: str = ""
     held: bool = False  # the sandbox keeps the project read-only
+    rules: str = ""  # the project's file of rules for agents, where the agent does not read it by itself
     tools: bool = False  # the agent has marathon_wait and human_feedback
 
 
@@ -109,7 +110,7 @@ def _from_human(briefing: Briefing) -> str:
 
 
 def _comments(briefing: Briefing) -> str:
-    """The comments in full are in human.md. Here the agent is asked to answer each of them."""
+    """Each in full, because anyone can change what human.md shows of it."""
     if not briefing.comments:
         return ""
     output = briefing.phase.output
@@ -121,7 +122,8 @@ def _comments(briefing: Briefing) -> str:
         about = f", {each.comment.where(each.lines)}" if each.comment.file else ""
         gone = " (that text is gone)" if each.gone else ""
         must = "must be answered" if each.comment.kind == "must" else "a note"
-        lines.append(f"{each.comment.id} ({must}{about}{gone}): {one_line(each.comment.text, 1000)}")
+        quote = f"\n\n{quoted(each.comment.quote)}" if each.comment.quote else ""
+        lines.append(f"{each.comment.id} ({must}{about}{gone}): {each.comment.text}{quote}")
     lead = f"The human commented. Follow these comments, and answer each by its id, {how}. Keep earlier answers."
     return _quotes("Comments to answer", lead, lines)
 
@@ -142,6 +144,8 @@ def _answered(reply: Reply | None) -> str:
 def _work(briefing: Briefing) -> str:
     phase, task = briefing.phase, briefing.task
     lines = [f"## What to do\n\nRead: {task}/instructions.md"]
+    if briefing.rules:
+        lines.append(f"Read: {briefing.rules} (what this project asks of every agent)")
     lines += [f"Read: {task}/{name} (if it is there)" for name in phase.reads]
     if briefing.human_exists:
         lines.append(f"Read: {task}/human.md (everything the human ever said; only the text above is new)")

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, Literal, get_args
 
 from marathon.core.budgets import Usage
+from marathon.core.comments import Comment
 from marathon.core.courses.workflow import Workflow
 from marathon.core.criteria import Criterion
 from marathon.core.error_kind import Kind
@@ -74,6 +75,7 @@ class Begun(_Record):
     course: str = "phases"
     id: str = ""  # no longer read
     claimed: list[str] = field(default_factory=list)  # phases that the folder says are done; each is judged once more
+    comments: Literal["human.md", "records"] = "human.md"  # where they are kept; an older version says nothing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,11 +104,12 @@ class SessionStarted(_Record):
     output_mark: str | None = None
     human: HumanMark = field(default_factory=HumanMark)
     steer: list[str] = field(default_factory=list)
+    comments: list[str] = field(default_factory=list)  # that it is asked to answer
     guidance: list[str] = field(default_factory=list)
     reflects: bool = False
     warned: list[str] = field(default_factory=list)  # budgets the human was told are nearly used up
     tree: str = ""  # the project before it, where the phase may not write everywhere,
-    commit: str = ""  # the commit that was checked out,
+    commit: str = ""  # the commit that was checked out, there and at the beginning of a run,
     head: str = ""  # and what .git/HEAD said
 
 
@@ -203,6 +206,7 @@ class Gate(_Record):
     answers: Literal["token", "code", "here"] = "token"  # what an answer needs; here: the runner's own terminal
     answered: dict[str, str] = field(default_factory=dict)  # comments that the agent answered since the last gate
     comments: int = 0  # how many there were when it opened
+    output: str = ""  # digest of the version that is reviewed
     writes: list[str] = field(default_factory=list)  # what sessions of this round wrote where they may not
     put_back: list[str] = field(default_factory=list)  # shell commands, each brings back what one of them wrote
     undoable: bool = False  # some of it was kept, and the human may undo it
@@ -268,8 +272,17 @@ class FeedbackTaken(_Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Commented(_Record):
+    """The human made a comment or took one back. human.md only shows it."""
+
+    type: Literal["commented"] = "commented"
+    comments: list[Comment]
+    shown: bool = False  # taken over from human.md, where an older version kept them
+
+
+@dataclass(frozen=True, kw_only=True)
 class FeedbackWritten(_Record):
-    """The words of the last verdict or feedback stand in human.md."""
+    """The words of the last verdict, feedback or comment stand in human.md."""
 
     type: Literal["feedback_written"] = "feedback_written"
 
@@ -529,6 +542,7 @@ Record = (
     | Undone
     | HandEdited
     | FeedbackTaken
+    | Commented
     | FeedbackWritten
     | Moved
     | WaitStarted

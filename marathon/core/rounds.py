@@ -35,6 +35,7 @@ class Round:
     at: str = ""
     gate: str = ""  # the token of its gate
     kept: str = ""  # the copy of a human's version, below the task directory
+    digest: str = ""  # by which a copy is known to be this version; an older journal does not tell
     file: str = ""  # what the human edited
     comments: int = 0  # how many there were before it was shown
     sessions: int = 0  # that led to it
@@ -81,7 +82,7 @@ def rounds_of(records: Iterable[Record]) -> list[Round]:
                 gate = record
                 if POLICIES[record.reason].review_round:
                     number = numbers[run, record.phase] = numbers[run, record.phase] + 1
-                    made = replace(work, run=run, phase=record.phase, number=number)
+                    made = replace(work, run=run, phase=record.phase, number=number, digest=record.output)
                     found.append(replace(made, at=record.at, gate=record.token, comments=record.comments))
                     work = _NOTHING
             case HandEdited() if gate and gate.token == record.gate:
@@ -101,7 +102,7 @@ def _by_hand(found: list[Round], record: HandEdited, made: Round) -> list[Round]
     place = (made.run, made.phase, made.number, made.by)
     earlier = sum((each.run, each.phase, each.number, each.by) == place for each in found)
     numbered = enumerate(record.edits, start=earlier + 1)
-    return [replace(made, nth=nth, kept=edit.kept, file=edit.name) for nth, edit in numbered]
+    return [replace(made, nth=nth, kept=edit.kept, file=edit.name, digest=edit.digest) for nth, edit in numbered]
 
 
 def comments_on(found: Sequence[Round], comments: Iterable[Comment]) -> dict[Round, list[Comment]]:

@@ -21,7 +21,7 @@ from typing import NoReturn
 
 import psutil
 
-from marathon.process import linux, tree
+from marathon.process import linux, tree, window
 from marathon.process.signals import Signals
 from marathon.process.start import Command, StartFailed, start
 from marathon.process.terminal import Terminal, blocked
@@ -109,6 +109,8 @@ def _guard(command: Command, stdio: list[int], wire: Wire, mark: str) -> NoRetur
         with Signals(_HEARD) as signals:
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
             linux.become_subreaper()
+            if command.session:
+                linux.be_known_as(linux.GUARDIAN)
             try:
                 agent, terminal = _start_agent(command, stdio, mark)
             except OSError as error:
@@ -179,6 +181,8 @@ class Guardian:
                 files[fd]()
         if self._runner_gone and self.terminal:
             self.terminal.repair_after(os.getpgrp(), self.agent)
+        if self._runner_gone:
+            window.clear_after_the_dead()
         self.wire.tell("left" if left else "gone", len(self._swept))
 
     def _any_left(self) -> bool:

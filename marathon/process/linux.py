@@ -5,9 +5,12 @@ Elsewhere, and everywhere with MARATHON_PORTABLE=1, HERE is False, this module d
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import signal
+import socket
+import struct
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,7 @@ from marathon.errors import MarathonError
 
 HERE = sys.platform == "linux" and not os.environ.get("MARATHON_PORTABLE")
 
+GUARDIAN = "marathon-guard"  # the name of a session's guardian; no other process can change it
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -33,6 +37,23 @@ def become_subreaper() -> None:
     """Orphaned descendants become our children instead of init's."""
     if HERE:
         prctl()(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def be_known_as(name: str) -> None:
+    """In the table of processes, whatever this process was started as."""
+    if HERE:
+        Path("/proc/self/comm").write_text(name)
+
+
+def peer_of(connection: socket.socket) -> int:
+    """The process at the other end of a socket on this machine, as it was when it connected; 0 if no one can tell."""
+    with contextlib.suppress(OSError):
+        if sys.platform == "linux":
+            given = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+            return int(struct.unpack("3i", given)[0])
+        if sys.platform == "darwin":
+            return connection.getsockopt(0, 2)  # SOL_LOCAL, LOCAL_PEERPID
+    return 0
 
 
 def die_with(parent: int) -> None:

@@ -20,6 +20,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from marathon.errors import TaskInvalid
+
 WRAP = "MARATHON_WRAP"  # in the environment of a Command, and never in that of its process
 INSTALL = "Install bubblewrap (Debian, Ubuntu: apt install bubblewrap; Fedora: dnf install bubblewrap)."
 _OLDEST = (0, 4)
@@ -35,8 +37,8 @@ _BASE = (
     *(word for name in _SESSION for word in ("--unsetenv", name)),
     *("--cap-drop", "ALL"),
 )
-# Root would keep what takes a mount away. What it needs among files of several users stays.
-_OF_ROOT = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
+# Root would keep what takes a mount away. What it needs among files of several users stays, and for a sandbox in ours.
+_OF_ROOT = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETFCAP", "SETGID", "SETUID")
 _OTHERS = ("/tmp", "/run", "/dev", "/proc")  # have no socket from outside
 
 _LOAD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06
@@ -59,7 +61,7 @@ class Place(NamedTuple):
 
 
 def arguments(places: Iterable[Place], *, offline: bool) -> list[str]:
-    """bubblewrap's command line. What is not there is left out.
+    """bubblewrap's command line. What is not there is left out. Raises TaskInvalid for what nothing could hold.
 
     A deeper place comes later, so it may differ from what is around it. The folders on the way to it become mounts:
     a mount cannot be renamed, so no other folder can take its place.
@@ -67,6 +69,11 @@ def arguments(places: Iterable[Place], *, offline: bool) -> list[str]:
     ours = [Place(path, "read") for path in (Path(sys.prefix), Path(__file__).parents[2])]  # they may lie in /tmp
     places = list({each.path: each for each in places}.values())  # the last word on a path counts
     writable = [each.path for each in places if each.may == "write"]
+    for path in writable:
+        if any(Path(each).is_relative_to(path) for each in _OTHERS):
+            raise TaskInvalid(
+                f"{path} holds the whole machine, so --sandbox cannot hold it. Work in a folder below it."
+            )
     places += [each for each in ours if not any(each.path.is_relative_to(path) for path in writable)]
     between = {parent for each in places for parent in each.path.parents if _around(parent, places) == "write"}
     known = {each.path for each in places}
@@ -97,6 +104,11 @@ def as_variable(wall: Sequence[str], session: Sequence[Place]) -> str:
 def wall_of(env: Mapping[str, str]) -> list[str]:
     """Without what is for one session. A program behind another wall has to be started again."""
     return list(json.loads(env[WRAP])["wall"]) if WRAP in env else []
+
+
+def may_write(env: Mapping[str, str], folder: Path) -> bool:
+    """Whether a sandbox of ours lets its program write in this folder, which it names itself."""
+    return WRAP not in env or os.path.realpath(folder) in _after("--bind-try", wall_of(env))
 
 
 @contextlib.contextmanager

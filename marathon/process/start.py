@@ -16,6 +16,8 @@ from marathon.process.sandbox import wrapped
 
 Reason = Literal["exited", "timeout", "stopped", "interrupted", "terminated", "hungup"]
 
+# Through them a program types into the terminals of the human.
+NOT_FOR_AGENTS = ("TMUX", "TMUX_PANE", "STY")
 MARK = "MARATHON_TREE"  # in the environment of everything that belongs to one tree
 
 
@@ -27,6 +29,7 @@ class Command:
     stdin: int | None = None  # becomes its stdin; None is /dev/null
     terminal: bool = False  # its stdin, stdout and stderr are the controlling terminal, handed over
     inherit: tuple[int, ...] = ()  # stay open under the same number in the child and its guardian
+    session: bool = True  # an agent's work, or a check of it; not a program that the human uses
     joined: bool = False  # stdout and stderr come as one stream, "out", in the order they were written
 
 
@@ -47,7 +50,9 @@ def start(command: Command, stdio: Sequence[int | None], mark: str) -> subproces
     """Start it as our child. It leads a session of its own unless it gets the terminal."""
     stdin, stdout, stderr = stdio
     try:
-        with wrapped(command.argv, command.env) as (argv, env, more):
+        hidden = NOT_FOR_AGENTS if command.session else ()
+        given = {name: value for name, value in command.env.items() if name not in hidden}
+        with wrapped(command.argv, given) as (argv, env, more):
             return subprocess.Popen(
                 argv,
                 stdin=stdin,

@@ -61,7 +61,7 @@ def run(
             cleanup.callback(terminal.close)
             terminal.wait_for_foreground()
             terminal.lent = True
-            cleanup.callback(terminal.take_back)
+            cleanup.callback(terminal.take_back, drop=command.session)
         lines = Lines(on_output)
         child = cleanup.enter_context(contextlib.closing(Guarded(command, lines.take, timeout, grace)))
         attendance = _Attendance(child, terminal, signals, on_tick, on_interrupt, on_resume, tick, on_clock)

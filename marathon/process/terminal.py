@@ -90,8 +90,11 @@ class Terminal:
                 self._modes = None
             os.tcsetpgrp(self.fd, pgid)
 
-    def take_back(self, *, remember: bool = False) -> None:
-        """Foreground, modes and screen as they were; `remember` keeps the child's modes for give()."""
+    def take_back(self, *, remember: bool = False, drop: bool = False) -> None:
+        """Foreground, modes and screen as they were; `remember` keeps the child's modes for give().
+
+        `drop` takes away what was typed, or pushed into the terminal, and not read: it was not for who reads next.
+        """
         if not self.lent:
             return
         self.lent = False
@@ -100,6 +103,8 @@ class Terminal:
                 self._modes = termios.tcgetattr(self.fd)
             os.tcsetpgrp(self.fd, os.getpgrp())
             termios.tcsetattr(self.fd, termios.TCSANOW, self._saved)
+            if drop:
+                termios.tcflush(self.fd, termios.TCIFLUSH)
             self._reset()
 
     def repair_after(self, *groups: int) -> None:

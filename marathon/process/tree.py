@@ -5,10 +5,11 @@ A pid alone names no one for long. psutil knows a process by pid and start time,
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 import psutil
@@ -16,10 +17,61 @@ import psutil
 from marathon.process import linux
 from marathon.process.start import MARK
 
+SESSION = "MARATHON_RUNNER_ID"  # in the environment of everything that works in a session
 T = TypeVar("T")
+_LOOKS = 20
 _KILL_PATIENCE = 1.0
 _LOOK_AGAIN = 0.02
 _first_began: list[float] = []  # when the process began for which we go on in the background
+
+
+def in_a_session(pid: int) -> bool:
+    """Whether a process works in an agent's session, or below one.
+
+    The guardian of a session is known by its name, which only itself could change, and it is the subreaper: whatever
+    detaches itself stays below it. Without that (not on Linux, or a runner with MARATHON_PORTABLE) the environment of
+    the process and of its ancestors tells; a daemon with an empty one gets away there.
+    """
+    if pid == os.getpid() and os.environ.get(SESSION):
+        return True
+    line = _line_of(pid)
+    return line is None or any(_is_of_a_session(process) for process in line)
+
+
+def session_lives(state: Callable[[Mapping[str, str]], str]) -> bool:
+    """Whether a session lives that has the same state folder as we, by its environment."""
+    ours = state(os.environ)
+    found = (each for each in everyone() if _is_of_a_session(each))
+    return any(state(_ask(each.environ, dict[str, str]())) == ours for each in found)
+
+
+def _is_of_a_session(process: psutil.Process) -> bool:
+    return _ask(process.name, "") == linux.GUARDIAN or bool(_variable(process, SESSION))
+
+
+def _line_of(pid: int) -> list[psutil.Process] | None:
+    """A process and all its ancestors. None if it is gone, or if no look saw all of them: they may die meanwhile."""
+    for _ in range(_LOOKS):
+        line, at = list[psutil.Process](), pid
+        with contextlib.suppress(psutil.Error):
+            while at > 0:
+                if line and _is_hidden(at):
+                    return line
+                line.append(psutil.Process(at))
+                at = line[-1].ppid()
+            return line or None
+    return None
+
+
+def _is_hidden(pid: int) -> bool:
+    """Whether it is another user's, and this machine does not show those (hidepid)."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return look(pid) is None
+    except OSError:
+        pass
+    return False
 
 
 def look(pid: int) -> psutil.Process | None:
@@ -132,17 +184,6 @@ def remember_beginning() -> None:
     """Before a fork of this process goes on in its place: what we have started is older than the fork."""
     if not _first_began:
         _first_began.append(psutil.Process().create_time())
-
-
-def values_in_environ(name: str) -> set[str]:
-    """What the variable is set to among our user's processes."""
-    return {value for each in everyone() if (value := _variable(each, name)) is not None}
-
-
-def variable(pid: int, name: str) -> str | None:
-    """What a process of our user was given under this name in its environment."""
-    process = look(pid)
-    return _variable(process, name) if process else None
 
 
 def _has(process: psutil.Process, name: str, value: str) -> bool:

@@ -18,15 +18,14 @@ from marathon.errors import MarathonError, WrongUsage
 from marathon.process.clock import moment
 from marathon.process.input_line import InputLine, Typed
 from marathon.process.signals import Interrupted, Signals
+from marathon.runner.code_socket import handed_over
 from marathon.runner.gate_view import gate_view
 from marathon.runner.session import take_back
 from marathon.runner.status_query import Known, read_task, resume_command, waits_for
 from marathon.runner.verdicts import open_gate, send
 from marathon.show.program import program
 from marathon.store.events import TaskLogs
-from marathon.store.gate_code import GateCodes
 from marathon.store.lock import holder_of
-from marathon.store.places import codes_folder
 from marathon.store.task import Task
 from marathon.surfaces.terminal import TerminalSurface
 
@@ -163,8 +162,7 @@ class Attached:
 
     def _at_gate(self, known: Known, gate: Gate) -> None:
         resume = resume_command(known.task, self._shown, self._project)
-        code = GateCodes(codes_folder()).code(gate.token)
-        view = gate_view(known, gate, resume=resume, program=program(), code=code)
+        view = gate_view(known, gate, resume=resume, program=program(), code=lambda: self._code(gate))
         if self._rang_for != gate.token:
             self._rang_for = gate.token
             self._screen(HumanNeeded(f"{called(self._shown.parts)} waits for {waits_for(known.life, moment())}"))
@@ -205,11 +203,16 @@ class Attached:
     def _send(self, gate: Gate, answer: Answer) -> None:
         try:
             known, gate = open_gate(self._shown, self._project, gate.token)
-            sent = send(known, gate, answer)
+            sent = send(known, gate, answer, self._code(gate))
             self._sent = "" if answer.choice in ("oversight", "undo") else sent  # which leave the gate open
         except WrongUsage as error:
             said = f" You said: {answer.text}" if answer.text else ""
             self._screen(Notice(f"{error}{said}", "warning"))
+
+    def _code(self, gate: Gate) -> str:
+        if code := handed_over(self._task.own, gate.token):
+            return code
+        raise WrongUsage("The runner does not hand over the code of its gate, so nothing was sent. Answer there.")
 
     # The end
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -15,15 +16,12 @@ from marathon.core.records import Gate
 from marathon.errors import MarathonError
 from marathon.git.writes import WriteGuard
 from marathon.runner import meanwhile
+from marathon.runner.commenting import add_comment
 from marathon.runner.review import asked, document_text, not_sent, standings, summary_line
 from marathon.runner.sights import document_at_hand, last_log, sights
-from marathon.store.comments import add_comment
 from marathon.store.events import has_output
 from marathon.store.task import Task
 from marathon.surfaces.base import Commenting, GateView
-from marathon.surfaces.gate_text import check_lines
-
-MUST = " (must)"
 
 
 class TaskAtGate(Protocol):
@@ -39,9 +37,11 @@ class TaskAtGate(Protocol):
     def where(self) -> Where: ...
     @property
     def snapshots(self) -> WriteGuard: ...
+    def anew(self) -> TaskAtGate:
+        """As it is now, with the comments that came meanwhile."""
 
 
-def gate_view(seen: TaskAtGate, gate: Gate, *, resume: str, program: str, code: str) -> GateView:
+def gate_view(seen: TaskAtGate, gate: Gate, *, resume: str, program: str, code: Callable[[], str]) -> GateView:
     life, task, where, policy = seen.life, seen.task, seen.where, POLICIES[gate.reason]
     output = where.phase.output if where.phase else None
     document = task.asks_in if policy.agreement == "criteria" else output
@@ -58,15 +58,15 @@ def gate_view(seen: TaskAtGate, gate: Gate, *, resume: str, program: str, code: 
         commenting=_commenting(seen, at_hand) if at_hand else None,
         total=total_of(life),
         summary=summary_line(seen, gate, found),
-        unanswered=[each.comment.id + MUST * (each.comment.kind == "must") for each in asked(gate, found) if each.open],
+        comments=[*asked(gate, found), *(each for each in found if not each.comment.sent)],
         breadcrumb=where.breadcrumb,
         resume=resume,
         program=program,
-        checks=check_lines(life.checked.results) if life.checked else (),
+        checks=life.checked.results if life.checked else (),
         rating=life.rating,
         denied=life.denied,
         log=_shown_log(seen, log) if policy.shows_log else None,
-        code="" if gate.answers == "here" else code,
+        code=None if gate.answers == "here" else code,
         put_back=(lambda: seen.snapshots.put_back(undone)) if undone else None,
         kept=partial(meanwhile.shown, seen),
     )
@@ -75,7 +75,7 @@ def gate_view(seen: TaskAtGate, gate: Gate, *, resume: str, program: str, code: 
 def _commenting(seen: TaskAtGate, file: str) -> Commenting:
     def add(text: str, kind: Kind, first: int, last: int) -> Comment:
         document = document_text(seen, file)
-        return add_comment(seen.task, text, kind=kind, file=file, first=first, last=last, document=document)
+        return add_comment(seen, text, kind=kind, file=file, first=first, last=last, document=document)
 
     return Commenting(file, lambda: document_text(seen, file), add, lambda: not_sent(seen))
 

@@ -19,6 +19,7 @@ from marathon.core.text import one_line
 from marathon.errors import MarathonError
 from marathon.runner import definition, hand_edits, meanwhile, verify
 from marathon.runner.background import detach, may_detach
+from marathon.runner.code_socket import CodeSocket
 from marathon.runner.gate_view import gate_view
 from marathon.runner.review import standings
 from marathon.runner.session import update_state
@@ -42,9 +43,7 @@ def resolve(marathon: Marathon, gate: Gate) -> int | None:
         return None
     answer = _from_elsewhere(marathon, gate)
     if answer is None and marathon.options.auto_approve:
-        gate = replace(
-            gate, unanswered=unanswered(standings(marathon, strict=True))
-        )  # one may have come, or was withdrawn
+        gate = replace(gate, unanswered=unanswered(standings(marathon)))  # one may have come, or was withdrawn
         answer = auto_answer(gate, marathon.life.sent_back)
         if answer is not None:
             back = answer.choice == "redo"
@@ -59,13 +58,14 @@ def resolve(marathon: Marathon, gate: Gate) -> int | None:
                 HumanNeeded(f"{called(marathon.shown.parts)} waits for {waits_for(marathon.life, marathon.now())}")
             )
             marathon.rang_for = gate.token
-        code = marathon.codes.code(gate.token)
+        code = partial(marathon.codes.printed, gate.token)
         view = gate_view(marathon, gate, resume=marathon.resume, program=marathon.options.program, code=code)
-        if may_detach(marathon):
-            view = replace(view, leave=partial(detach, marathon))
         said = marathon.task.output_mark(HUMAN)
         marathon.end_programs()
-        answer = marathon.surface.ask(view, lambda: _from_elsewhere(marathon, gate) or _more_said(marathon, said))
+        with CodeSocket(marathon.task.own, gate.token, marathon.codes.code(gate.token)) as handing_over:
+            if may_detach(marathon):
+                view = replace(view, leave=handing_over.around(partial(detach, marathon)))
+            answer = marathon.surface.ask(view, lambda: _from_elsewhere(marathon, gate) or _more_said(marathon, said))
     if answer is None:
         return POLICIES[gate.reason].exit_code
     return _act_on(marathon, gate, answer)
@@ -87,10 +87,11 @@ def _offers(marathon: Marathon, gate: Gate) -> tuple[Offer, ...]:
 def _open(marathon: Marathon, gate: Gate) -> None:
     if POLICIES[gate.reason].review_round and (phase := marathon.where.phase):
         marathon.task.save_round(marathon.life.run, gate.phase, marathon.where.round, phase.output)
+        gate = replace(gate, output=marathon.task.digest(phase.output) if phase.output else "")
     update_state(marathon, gate.phase, marathon.life.iteration, state="paused")
     token = secrets.token_hex(8)
     hand_edits.remember_documents(marathon, token)
-    marathon.codes.code(token)  # made before anyone else knows of the gate, so that there is only one
+    marathon.codes.begin(token)
     found, known = standings(marathon, withdrawn_too=True), marathon.life.comment_answers
     new = {each.comment.id: each.answer.text for each in found if each.answer}
     gate = replace(gate, comments=len(found), answered=dict(new.items() - set(known)), unanswered=unanswered(found))
@@ -172,6 +173,7 @@ def _from_elsewhere(marathon: Marathon, gate: Gate) -> Answer | None:
     """An answer sent from another shell to exactly this gate. Any other is noted and dropped."""
     if marathon.stops.asked():
         return Answer(choice="cancel" if marathon.stops.cancels else "quit", by="command")
+    marathon.anew()
     for message in marathon.store.messages():
         if message.kind != "verdict":
             continue
@@ -187,7 +189,7 @@ def _from_elsewhere(marathon: Marathon, gate: Gate) -> Answer | None:
 
 
 def _more_said(marathon: Marathon, before: object) -> Answer | None:
-    """A look at a gate anew, because a comment came from elsewhere."""
+    """A look at a gate anew, because a comment came from elsewhere, or words were typed into human.md."""
     return Answer(choice="refresh", by="command") if marathon.task.output_mark(HUMAN) != before else None
 
 

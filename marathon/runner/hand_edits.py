@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING
 
 from marathon.core.differences import difference, shortened
 from marathon.core.gates import POLICIES
 from marathon.core.records import Gate, HandEdit, HandEdited
+from marathon.store.files import digest_of
 
 if TYPE_CHECKING:
     from marathon.runner.gate_view import TaskAtGate
@@ -61,9 +61,8 @@ def record_edits(marathon: Marathon, gate: Gate) -> None:
     edits = []
     for name, data, diff in edits_so_far(marathon, gate):
         kept = task.runs.save_human_round(life.run, name, round_at(marathon, gate), data)
-        digest = hashlib.sha256(data).hexdigest()[:32]
         shown = task.home.shown(kept)
-        edits.append(HandEdit(name=name, kept=shown, digest=digest, diff=shortened(diff)))
+        edits.append(HandEdit(name=name, kept=shown, digest=digest_of(data), diff=shortened(diff)))
     known = next((list(each.edits) for each in life.edited if each.gate == gate.token), [])
     if edits != known:
         marathon.record(HandEdited(gate=gate.token, edits=edits))

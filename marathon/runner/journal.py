@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
+from pathlib import Path
 
 from marathon.core.courses.base import Course
 from marathon.core.events import Notice, Sink
@@ -11,6 +13,7 @@ from marathon.core.records import FeedbackWritten, Record, Remark, SessionEnded
 from marathon.core.sessions import session_facts, sessions_of
 from marathon.errors import MarathonError
 from marathon.store.base import Store
+from marathon.store.lock import last_holder
 from marathon.store.task import Task
 
 
@@ -55,3 +58,15 @@ class Journal:
             while self._unfiled:
                 self._task.runs.write_iteration(self._unfiled[0])
                 del self._unfiled[0]
+
+
+@contextlib.contextmanager
+def at_rest(store: Store, course: Course, task: Task, shown: Path) -> Iterator[Journal]:
+    """The journal of a task that no runner has, for as long as this takes. TaskBusy if one has it after all."""
+    before = last_holder(task.lock_path)  # its command stays the one that continues
+    runner, resume, project = (before.runner, before.resume, before.cwd) if before else ("", "", "")
+    lease = store.lease(shown, runner, resume, Path(project))
+    try:
+        yield Journal(store, course, task)
+    finally:
+        lease.release()

@@ -52,6 +52,7 @@ def _run(marathon: Marathon) -> int:
         marathon.signals.obey()  # whatever the steps do, none of them may keep a human from ending it
         definition.recheck(marathon)
         verify.recheck(marathon)
+        marathon.anew()
         match next_step(marathon.life, marathon.course, marathon.options.limits):
             case RunSession() as step:
                 run_session(marathon, step)

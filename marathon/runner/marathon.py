@@ -27,6 +27,7 @@ from marathon.process.clock import moment
 from marathon.process.input_line import InputLine
 from marathon.process.signals import Signals
 from marathon.runner import definition, gates, opening, verify
+from marathon.runner.commenting import take_comments
 from marathon.runner.journal import Journal
 from marathon.runner.session import take_back
 from marathon.runner.stops import Stops
@@ -154,6 +155,11 @@ class Marathon:
     def record(self, record: Record) -> Life:
         return self.journal.record(record)
 
+    def anew(self) -> Marathon:
+        """With the comments that came meanwhile."""
+        take_comments(self.journal, self.store, self.task, self.emit)
+        return self
+
     def tell(self, text: str, level: Literal["info", "warning", "error"] = "info") -> None:
         self.emit(Notice(text, level))
 
@@ -228,6 +234,8 @@ def open(
             team=team,
             leave_screen=leave_screen,
         )
+        if marathon.life.gate:
+            marathon.codes.look(marathon.life.gate.token)
         opening.bring_up_to_date(marathon)
         definition.recheck(marathon)
         verify.recheck(marathon)

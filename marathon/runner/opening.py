@@ -88,6 +88,7 @@ def bring_up_to_date(marathon: Marathon) -> None:
         _begin(marathon)
     marathon.task.remove_leftovers()
     marathon.journal.write_owed_words()
+    marathon.anew()
     if marathon.life.restart is not None:
         _complete_restart(marathon, marathon.life.restart)
     chosen = marathon.options.oversight
@@ -112,7 +113,7 @@ def _begin(marathon: Marathon) -> None:
                 "  To start from the beginning, remove STATE.json.",
             )
         first = _reviewed_again(marathon.task, course, first, before)
-    marathon.record(first)
+    marathon.record(replace(first, comments="records"))
 
 
 def _compare_with_reviews(marathon: Marathon) -> None:

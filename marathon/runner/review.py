@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from marathon.core.comments import Comment, Reply, Standing, anchor, answers_in, comments_in, lines_of
+from marathon.core.comments import Comment, Reply, Standing, anchor, answers_in, lines_of
 from marathon.core.records import Gate
 from marathon.core.rounds import Round, rounds_of
 from marathon.core.state import StateInvalid
 from marathon.core.text import age, counted, money
 from marathon.errors import MarathonError
 from marathon.runner import hand_edits
-from marathon.store.comments import comments_of
 from marathon.store.files import beginning_of
 from marathon.store.journal import read_journal
 from marathon.store.task import WORK
@@ -31,7 +30,7 @@ LONGEST_DOCUMENT = 1_000_000  # bytes that are shown, compared and commented on
 def document_text(seen: TaskAtGate, name: str) -> str:
     """A document of the task; empty if it is not there, or lies elsewhere."""
     path = Path(os.path.realpath(seen.task.folder / name))
-    inside = path.is_relative_to(seen.task.folder)  # a name in human.md may be anyone's
+    inside = path.is_relative_to(seen.task.folder)  # any process may have sent the name
     return text_of(path) if name and inside and seen.task.output_mark(name) else ""
 
 
@@ -39,23 +38,16 @@ def text_of(path: Path) -> str:
     return beginning_of(path, LONGEST_DOCUMENT).decode("utf-8", "replace")
 
 
-def standings(seen: TaskAtGate, *, strict: bool = False, withdrawn_too: bool = False) -> list[Standing]:
-    """Every comment that counts, oldest first, with its lines now and its answer.
-
-    Unless strict, an unreadable file has none.
-    """
-    comments: list[Comment] = []
-    with contextlib.suppress(*() if strict else (MarathonError,)):
-        comments = [each for each in comments_of(seen.task) if withdrawn_too or not each.withdrawn]
+def standings(seen: TaskAtGate, *, withdrawn_too: bool = False) -> list[Standing]:
+    """Every comment that counts, oldest first, with its lines now and its answer."""
+    comments = [each for each in seen.life.comments if withdrawn_too or not each.withdrawn]
     if not comments:
         return []
-    new = {each.id for each in not_sent(seen)}  # what was written before a comment was sent does not answer it
+    new = {each.id for each in comments if not each.sent}  # written before it was sent, nothing answers a comment
     answers = {name: Reply(text) for name, text in seen.life.comment_answers}
     answers |= {name: reply for name, reply in answers_now(seen).items() if name not in new}
     texts = {name: document_text(seen, name) for name in {each.file for each in comments}}
-    return [
-        Standing(each, anchor(each, texts[each.file]), answers.get(each.id), each.id not in new) for each in comments
-    ]
+    return [Standing(each, anchor(each, texts[each.file]), answers.get(each.id)) for each in comments]
 
 
 def answers_now(seen: TaskAtGate) -> dict[str, Reply]:
@@ -72,7 +64,7 @@ def answers_now(seen: TaskAtGate) -> dict[str, Reply]:
 
 def not_sent(seen: TaskAtGate) -> list[Comment]:
     """The comments that no session has been given."""
-    return [each for each in comments_in(seen.task.new_from_human(seen.life.delivered)[0]) if not each.withdrawn]
+    return [each for each in seen.life.comments if not each.sent and not each.withdrawn]
 
 
 def rounds(seen: TaskAtGate) -> list[Round]:
@@ -112,7 +104,7 @@ def summary_line(seen: TaskAtGate, gate: Gate, found: Sequence[Standing]) -> str
 
 def asked(gate: Gate, found: Sequence[Standing]) -> list[Standing]:
     """The comments that a session was given and that no earlier gate saw answered."""
-    return [each for each in found if each.comment.id in gate.answered or (each.open and each.sent)]
+    return [each for each in found if each.comment.id in gate.answered or (each.open and each.comment.sent)]
 
 
 def _changed(then: str, now: str) -> str:

@@ -22,7 +22,7 @@ from marathon.git.worktree import GitFailed, git
 from marathon.process.sandbox import WRAP, Place, arguments, as_variable
 from marathon.runner.meanwhile import is_held, other_tasks
 from marathon.store.files import disk_errors, make_private_directory, read_regular, unused_name
-from marathon.store.places import claude_folder, pi_folder
+from marathon.store.places import claude_folder, config_folder, pi_folder
 
 if TYPE_CHECKING:
     from marathon.runner.marathon import Marathon
@@ -62,8 +62,9 @@ def _wall(marathon: Marathon, agents: Sequence[Path], *, read_only: bool) -> lis
         *([Place(marathon.workbench.lanes.root, "read")] if marathon.workbench else []),
         Place(task.folder, "write"),
         *(Place(each, "write") for each in agents),
+        Place(config_folder(), "read"),
         Place(state, "nothing"),
-        *(Place(each, "read") for each in (rounds, task.journal_path, task.home.note)),
+        *(Place(each, "read") for each in (rounds, task.journal_path, task.home.note, task.lock_path)),  # for `status`
         Place(channel.folder, "write", instead=channel.box),
     ]
     real = [place._replace(path=Path(os.path.realpath(place.path))) for place in places]
@@ -94,7 +95,7 @@ def _repository(project: Path, *, read_only: bool) -> Iterator[Place]:
     top = top_above(project)
     if top is None:
         return
-    if top != project:
+    if top not in (project, Path("/")):
         yield Place(top, "read")
     entry, own, common = _git_folders(top)
     if read_only or (top == project and not _belongs(own, common, entry)):
@@ -170,8 +171,10 @@ def _held(folder: Path) -> Iterator[Place]:
 def put_right(marathon: Marathon) -> None:
     """A file that is not there cannot be held. This one would lead git to another folder, and to the hooks there."""
     top = top_above(marathon.project) if marathon.options.sandbox else None
-    led = _git_folders(top)[2] / "commondir" if top else None
-    if led and os.path.lexists(led):
+    if top is None or (top / ".git").is_symlink():
+        return
+    led = _git_folders(top)[2] / "commondir"
+    if os.path.lexists(led):
         kept = unused_name(led.with_name("commondir.found"))
         with disk_errors("take away", led):
             os.rename(led, kept)

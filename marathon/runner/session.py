@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -32,8 +33,9 @@ from marathon.core.records import (
 from marathon.core.state import StateInvalid, TaskState, rating_in
 from marathon.core.steps import RunSession
 from marathon.core.text import clean, one_line, steps_line
-from marathon.errors import AgentUnavailable, TaskInvalid
+from marathon.errors import AgentUnavailable, MarathonError, TaskInvalid
 from marathon.git.changes import UNKNOWN, Changes, changes_since
+from marathon.git.worktree import head_of
 from marathon.process.sandbox import WRAP
 from marathon.process.supervisor import run
 from marathon.runner import meanwhile
@@ -97,6 +99,13 @@ def update_state(marathon: Marathon, phase: str, iteration: int, *, forget: Sequ
     marathon.task.write_state(state)
 
 
+def _checked_out(marathon: Marathon) -> str:
+    """Where a run begins that may write everywhere at once, so that its end can name its diff."""
+    with contextlib.suppress(MarathonError):
+        return head_of(marathon.project)
+    return ""
+
+
 def run_session(marathon: Marathon, step: RunSession) -> None:
     """Start the agent, stream what it says, record how it ended."""
     task, phase = marathon.task, marathon.team.as_chosen(step.phase) if marathon.team else step.phase
@@ -114,8 +123,8 @@ def run_session(marathon: Marathon, step: RunSession) -> None:
     forget = _OF_A_SESSION if life.in_round else (*_OF_A_SESSION, *_OF_A_ROUND)
     update_state(marathon, phase.id, iteration, forget=forget, state="running", note=None)
     prompt = task.runs.session_path(life.run, "prompts", iteration, "md")
-    text = build_prompt(briefing(marathon, step, iteration, human, bool(human_mark.size)))
-    write_atomic(Path(prompt), text.encode("utf-8", "replace"), durable=False)
+    brief = briefing(marathon, step, iteration, human, bool(human_mark.size))
+    write_atomic(Path(prompt), build_prompt(brief).encode("utf-8", "replace"), durable=False)
     for _, warning in step.warnings:
         marathon.tell(warning, "warning")
     for guidance in step.guidance:
@@ -130,11 +139,12 @@ def run_session(marathon: Marathon, step: RunSession) -> None:
             output_mark=task.output_mark(phase.output),
             human=human_mark,
             steer=[steer.id for steer in life.steer],
+            comments=[each.comment.id for each in brief.comments],
             guidance=list(step.guidance),
             reflects=step.reflect,
             warned=[budget for budget, _ in step.warnings],
             tree=project_before.tree if project_before else "",
-            commit=project_before.commit if project_before else "",
+            commit=project_before.commit if project_before else _checked_out(marathon) if iteration == 1 else "",
             head=project_before.head if project_before else "",
         )
     )

@@ -8,8 +8,9 @@ import sys
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from marathon.agents.table import READ_AGENTS_MD
 from marathon.core.budgets import Allowance
-from marathon.core.comments import without_withdrawn
+from marathon.core.comments import without_comments
 from marathon.core.courses.workflow import Phase
 from marathon.core.life import Life
 from marathon.core.prompt import Briefing, reflection_on
@@ -22,8 +23,12 @@ if TYPE_CHECKING:
     from marathon.runner.marathon import Marathon
 
 
+RULES = "AGENTS.md"
+
+
 def briefing(marathon: Marathon, step: RunSession, iteration: int, human: str, human_exists: bool) -> Briefing:
-    life, where = marathon.life, marathon.where
+    life, where, agent = marathon.life, marathon.where, marathon.agent_of(step.phase)
+    told = agent.name not in READ_AGENTS_MD and (marathon.project / RULES).is_file()
     return Briefing(
         task=_named(marathon),
         phase=step.phase,
@@ -34,7 +39,7 @@ def briefing(marathon: Marathon, step: RunSession, iteration: int, human: str, h
         steps=where.steps,
         at=where.at,
         round=where.round,
-        human_text=without_withdrawn(human),
+        human_text=without_comments(human, life.comments),
         human_exists=human_exists,
         comments=[each for each in standings(marathon) if each.open],
         steer=[steer.text for steer in life.steer],
@@ -47,7 +52,8 @@ def briefing(marathon: Marathon, step: RunSession, iteration: int, human: str, h
         memory=marathon.task.working_memory(step.phase.checklist),
         reflection=(marathon.task.reflection() or reflection_on(step.phase)) if step.reflect else "",
         held=meanwhile.is_held(marathon, step.phase),
-        tools=marathon.agent_of(step.phase).has_tools,
+        rules=RULES if told else "",
+        tools=agent.has_tools,
     )
 
 

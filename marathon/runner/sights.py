@@ -45,10 +45,17 @@ def sights(seen: TaskAtGate, gate: Gate, found: Sequence[Standing]) -> list[Sigh
     keys: list[Sight] = []
     if document:
         keys += [
-            Sight("v", document, "document", lambda: document_text(seen, document)),
-            Sight("d", "since your last look", "diff", lambda: "\n".join(_changes(seen, gate))),
+            Sight("v", "read", "document", lambda: document_text(seen, document), "always"),
+            Sight(
+                "d",
+                "changes",
+                "diff",
+                lambda: "\n".join(_changes(seen, gate)),
+                "always" if _may_have_changed(seen, gate) else "never",
+            ),
         ]
-    keys.append(Sight("g", "code", "diff", lambda: _code(seen)))
+    reviews_code = POLICIES[gate.reason].review_round and seen.where.phase and seen.where.phase.writes == "project"
+    keys.append(Sight("g", "code", "diff", lambda: _code(seen), "always" if reviews_code else "more"))
     if seen.life.steps and seen.life.steps[1]:
         keys.append(Sight("s", "steps", "plain", lambda: _steps(document_text(seen, PLAN))))
     if found:
@@ -78,6 +85,11 @@ def _log_text(log: Path) -> str:
     return out.getvalue()[-_LONGEST_LOG:]
 
 
+def _may_have_changed(seen: TaskAtGate, gate: Gate) -> bool:
+    output = seen.where.phase.output if seen.where.phase else None
+    return bool(output and last_look(seen, gate, rounds(seen))) or any(hand_edits.edits_so_far(seen, gate))
+
+
 def _changes(seen: TaskAtGate, gate: Gate) -> Iterator[str]:
     """What the human did not see yet of the output, with comments and answers beside it, and the human's own edits."""
     for name, _, diff in hand_edits.edits_so_far(seen, gate):
@@ -87,11 +99,11 @@ def _changes(seen: TaskAtGate, gate: Gate) -> Iterator[str]:
     if output and before:
         then, path = before
         diff = difference(text_of(path), document_text(seen, output), f"round {then.label}", output)
-        about = [each for each in standings(seen) if each.comment.file == output and each.sent]
+        about = [each for each in standings(seen) if each.comment.file == output and each.comment.sent]
         said = beside_changes(diff, about) if diff else "Nothing changed since you saw it."
         yield f"━━ {output} since round {then.label}\n\n{said}\n"
     else:
-        yield "You have not seen an earlier version in this run."
+        yield "There is no copy of a version that you have seen in this run."
 
 
 def _code(seen: TaskAtGate) -> str:

@@ -15,7 +15,7 @@ from marathon.core.courses.base import Course
 from marathon.core.courses.table import COURSES, DEFAULT
 from marathon.core.courses.where import Where
 from marathon.core.gates import POLICIES, Offer, commands, offers
-from marathon.core.life import Life, fold, limits_of, total_of
+from marathon.core.life import Life, apply, fold, limits_of, total_of
 from marathon.core.records import Begun, Gate, Record, RunStarted, Undone
 from marathon.core.sessions import sessions_of
 from marathon.core.state import StateInvalid
@@ -26,6 +26,7 @@ from marathon.git.writes import WriteGuard
 from marathon.process.clock import moment, time_of_day
 from marathon.show.program import as_typed, program
 from marathon.show.status import Status
+from marathon.store.comments import unrecorded
 from marathon.store.definitions import load_workflows
 from marathon.store.events import activity, left_out_of
 from marathon.store.inbox import Message
@@ -60,12 +61,18 @@ class Known:
         """What the open gate takes."""
         return offers(self.life.gate, self.where, self.life.oversight) if self.life.gate else ()
 
+    def anew(self) -> Known:
+        return read_task(self.shown, self.project)
+
 
 def read_task(shown: Path, project: Path) -> Known:
     task = Task.look(shown)
+    messages = task.inbox.messages()  # first, because a runner removes a comment once it is on record
     records = read_journal(task.journal_path)
     course = course_for(records, project)
     life = fold(records, course)
+    for record in unrecorded(task, messages, life):
+        life = apply(life, replace(record, n=life.last), course)
     return Known(task, shown, project, records, course.pinned(life), life)
 
 

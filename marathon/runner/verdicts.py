@@ -7,16 +7,19 @@ from pathlib import Path
 from marathon.core.gates import refusal
 from marathon.core.records import Answer, Cancelled, Gate
 from marathon.errors import WrongUsage
+from marathon.runner.code_socket import handed_over
 from marathon.runner.status_query import Known, read_task, resume_command
-from marathon.store.gate_code import GateCodes
+from marathon.store.gate_code import GateCodes, same_code
 from marathon.store.places import codes_folder
 from marathon.store.task import Task
 
 
 def open_gate(shown: Path, project: Path, token: str | None = None) -> tuple[Known, Gate]:
     """The task and its open gate. WrongUsage if no gate is open, another one is, or it was answered already."""
+    task = Task.look(shown)
+    task.home.require_record(shown)
     # The messages before the journal: a runner removes an answer once it is recorded.
-    messages = Task.look(shown).inbox.messages()
+    messages = task.inbox.messages()
     known = read_task(shown, project)
     gate = known.life.gate
     if gate is None or (token is not None and token != gate.token):
@@ -33,15 +36,20 @@ def check_offered(known: Known, answer: Answer) -> None:
         raise WrongUsage(refused)
 
 
-def send(known: Known, gate: Gate, answer: Answer, agreement: str = "") -> str:
+def code_fits(known: Known, gate: Gate, code: str, key: str = "") -> bool:
+    """Whether this is the code of the gate. With `key`, that of an agreement of several tasks will do as well."""
+    right = handed_over(known.task.own, gate.token)
+    return bool(right and same_code(right, code)) or GateCodes(codes_folder()).fits(key or gate.token, code)
+
+
+def send(known: Known, gate: Gate, answer: Answer, code: str, agreement: str = "") -> str:
     """Store the answer for exactly this gate, if the gate offers it, and return the id of the message,
     which the journal names with the answer.
 
-    The caller has made sure that a human gave it. Of several who answer at once, one does. A yes that several tasks
+    The runner takes it only with the gate's code. Of several who answer at once, one does. A yes that several tasks
     share names the agreement, so that it never counts as a review.
     """
     check_offered(known, answer)
-    code = GateCodes(codes_folder()).code(gate.token)
     with known.task.inbox.alone():
         open_gate(known.shown, known.project, gate.token)
         said = {"choice": answer.choice, "text": answer.text, "phase": answer.phase, "by": answer.by}

@@ -19,7 +19,7 @@ def comment_lines(found: Iterable[Standing]) -> list[str]:
         comment = each.comment
         gone = " · text gone" if each.gone else ""
         said = f" · {comment.where(each.lines)}{gone}" if comment.file else ""
-        status = each.state.upper() if each.open and each.sent else each.state
+        status = each.state.upper() if each.open and each.comment.sent else each.state
         lines += [f"━━ {comment.id} ({comment.kind}){said} · {status}", "", *quoted(comment.quote).splitlines()]
         lines += [*clean(comment.text).splitlines(), ""]
         if each.answer:

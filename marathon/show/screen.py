@@ -13,6 +13,7 @@ from marathon.core import events
 from marathon.core.budgets import Usage
 from marathon.core.names import short_name
 from marathon.core.text import amount, clean, duration, one_line
+from marathon.process.window import marks_of
 from marathon.show import blocks
 from marathon.show.blocks import Block, Line, Prose
 from marathon.show.live import Region, fit, footer, typed_row
@@ -56,6 +57,8 @@ class Screen:
         self._out = Outlet(out)
         self._live = live
         self._notify = notify
+        self._marks = marks_of(out) if live and notify else None
+        self._called = "pi-marathon"  # the task, in the window's title
         self._color = (live and not os.environ.get("NO_COLOR")) if color is None else color
         self._hints = hints
         self._region = Region(self._out, self._color)
@@ -78,6 +81,7 @@ class Screen:
 
     def __call__(self, event: events.Event) -> None:
         self._out.write("")  # what was held, if the reader reads again
+        self._mark(event)
         if isinstance(event, _OF_WORK):
             self._working = self._session is not None
         if isinstance(event, events.Logged):
@@ -155,6 +159,8 @@ class Screen:
         self._end_calls()
         self._working, self._status = False, []
         self._draw(at_once=True)
+        if self._marks:
+            self._out.write(self._marks.clear())
         self._out.close()
 
     def _know(self, new: events.Context) -> None:
@@ -281,6 +287,20 @@ class Screen:
         taken = f"context {share}" if context.tokens else ""
         facts = (name, blocks.head(session), number, duration(now - self._began), money, taken, context.model)
         return [one_line(fact, 60) for fact in facts if fact]
+
+    def _mark(self, event: events.Event) -> None:
+        """In the window's title, and as its progress."""
+        if not self._marks:
+            return
+        match event:
+            case events.SessionBegan():
+                self._called = one_line(short_name(event.task), 40)
+                title = one_line(f"▶ {self._called} · {event.phase} · {event.iteration}", 80)
+                self._out.write(self._marks.show(title, "working"))
+            case events.HumanNeeded():
+                self._out.write(self._marks.show(one_line(f"⏸ {event.text}", 80), "waiting"))
+            case events.WaitBegan():
+                self._out.write(self._marks.show(f"⏳ {self._called} waits", "waiting"))
 
     def _ring(self, text: str) -> None:
         if self._notify and self._live:

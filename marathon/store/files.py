@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import shlex
 import stat
@@ -147,6 +148,10 @@ def read_patiently(path: Path, limit: int) -> bytes | None:
     passing = retry_if_exception(lambda error: isinstance(error, OSError) and error.errno in _PASSING)
     again = Retrying(retry=passing, reraise=True, stop=stop_after_delay(2), wait=wait_exponential(0.05, max=0.5))
     return again(read_regular, path, limit)
+
+
+def digest_of(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:32]
 
 
 def beginning_of(path: Path, limit: int = LARGEST_DOCUMENT) -> bytes:

@@ -10,11 +10,12 @@ import contextlib
 import hashlib
 import json
 import os
+import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from marathon.errors import MarathonError, NotAdopted, TaskBusy
+from marathon.errors import DiskFailed, MarathonError, NotAdopted, TaskBusy, WrongUsage
 from marathon.store.files import (
     SHARED_FILE,
     disk_errors,
@@ -51,9 +52,13 @@ class Home:
         """Whether a runner has had the task here."""
         return self.journal.exists()
 
+    @property
+    def is_settled(self) -> bool:
+        return self.note.exists()
+
     def settle(self, shown: Path, *, adopt: bool) -> str:
         """Make the home, or take over what is known of a folder that came from elsewhere. Says so if it did."""
-        if self.note.exists():
+        if self.is_settled:
             return ""
         make_private_directory(self.folder)
         if moved := self._moved_from():
@@ -61,9 +66,12 @@ class Home:
                 raise NotAdopted(f"This task was at {moved.task} before. Take its record to {shown}?")
             moved._move_to(self)
             return f"This task was moved here from {moved.task}. Its record came with it. {_REVIEWS}"
-        taken = self._take_from_folder(shown)
+        taken = self._take_from_folder(shown, adopt)
         self._sign()
-        return "An older version began this task. Its record lies outside of the project now." if taken else ""
+        if not taken:
+            return ""
+        self.show("")
+        return "An older version began this task. Its record lies outside of the project now."
 
     def _sign(self, moved_from: str = "") -> None:
         facts = {"task": str(self.task), **({"from": moved_from} if moved_from else {})}
@@ -116,6 +124,8 @@ class Home:
                 told = f"Something put {link} in the place of a link. Nothing in it counts; it is kept as {kept.name}."
             os.symlink(self.folder, link)
             self._ignore()
+            if not told and self.journal.exists():
+                told = f"{link} was gone. It leads to the task's record again, which was not touched."
         return told
 
     def hide(self) -> None:
@@ -164,28 +174,59 @@ class Home:
 
     # A task's folder in which an older version kept the record
 
-    def _take_from_folder(self, shown: Path) -> bool:
+    def _take_from_folder(self, shown: Path, adopt: bool) -> bool:
         """Move the record out of the folder, if it is the one of which that version kept a copy here.
 
-        The copy is the journal from now on. A kill on the way is completed by the next start.
+        The copy is the journal from now on. A kill on the way is completed by the next start. Where the two do not
+        fit, neither counts.
         """
-        old = self.task / LINK
-        found = None if old.is_symlink() else _regular(old / "journal.jsonl")
-        copy = _regular(self.journal)
-        if found is None or copy is None or not _is_copy(copy, found):
+        old, (found, copy) = self.task / LINK, _older_records(self, shown)
+        if not found or not copy:
             return False
-        if holder_of(old / "lock"):
-            raise TaskBusy(f"A runner of an older version has {shown}. To end it: pi-marathon stop {shown}")
+        if not _is_copy(copy, found):
+            if not adopt:
+                raise NotAdopted(
+                    f"The record in the folder of {shown} and the one kept outside of it do not fit, so neither "
+                    f"counts, and what was reviewed is asked again. Go on from what its folder says?"
+                )
+            with disk_errors("set aside", self.journal):
+                os.rename(self.journal, unused_name(self.journal.with_name(f"{self.journal.name}.not-adopted")))
+            return False
         for folder, folders, names in os.walk(old):
             for name in (*folders, *names):
                 refuse_link(Path(folder, name))
         with disk_errors("move", old):
-            for entry in os.listdir(old):
+            entries = [*os.listdir(old), *(f"inbox/{each.name}" for each in (old / "inbox").glob("*.json"))]
+            for entry in entries:  # the inbox may be here already, with other messages
                 if entry not in _NOT_TAKEN and not os.path.lexists(self.folder / entry):
                     shutil.move(old / entry, self.folder / entry)
             self._sign()
             shutil.rmtree(old)
         return True
+
+    def require_record(self, shown: Path) -> None:
+        """Before something is said to a task: its record must be here, or be one that the next start takes over."""
+        found, copy = _older_records(self, shown)
+        if found and not (copy and _is_copy(copy, found)):
+            start = f"pi-marathon --task {shlex.quote(str(shown))}"
+            why = "does not fit the one kept outside of it" if copy else "is not on record here"
+            raise WrongUsage(
+                f"What an older version noted in the folder of {shown} {why}. Nothing was changed. "
+                f"Start it first, to say what it goes on from: {start}"
+            )
+
+
+def require_homes() -> None:
+    """Before anything is changed: no task can be worked on where its record cannot be kept."""
+    folder, why = tasks_folder(), "Permission denied"
+    try:
+        make_private_directory(folder)
+        if os.access(folder, os.W_OK | os.X_OK):
+            return
+    except DiskFailed as error:
+        why = getattr(error.__cause__, "strerror", None) or str(error)
+    cure = "Make it writable, or name another folder outside of every project: export XDG_STATE_HOME=FOLDER"
+    raise DiskFailed(f"What is known of tasks cannot be kept in {folder}: {why}. Nothing was started. {cure}")
 
 
 def home_of(task: Path) -> Path:
@@ -221,6 +262,16 @@ def _regular(path: Path) -> bytes | None:
         return read_regular(path)
     except OSError:
         return None
+
+
+def _older_records(home: Home, shown: Path) -> tuple[bytes, bytes]:
+    """The journal that an older version kept in the folder, and its copy here. TaskBusy if its runner lives."""
+    old = home.task / LINK
+    found = b"" if old.is_symlink() or home.is_settled else _regular(old / "journal.jsonl") or b""
+    copy = (_regular(home.journal) or b"") if found else b""
+    if copy and holder_of(old / "lock"):
+        raise TaskBusy(f"A runner of an older version has {shown}. To end it: pi-marathon stop {shown}")
+    return found, copy
 
 
 def _is_copy(copy: bytes, found: bytes) -> bool:

@@ -16,13 +16,14 @@ from typing import Any, Literal
 from pydantic import StrictBool
 from pydantic_core import from_json
 
+from marathon.core.comments import Comment
 from marathon.core.text import size
 from marathon.core.validation import read
 from marathon.errors import WrongUsage
 from marathon.store.files import make_private_directory, opened, read_regular, write_atomic
 
 MAX_BYTES = 8_000_000
-Kind = Literal["steer", "feedback", "verdict", "stop", "cancel", "go on"]
+Kind = Literal["steer", "feedback", "comment", "verdict", "stop", "cancel", "go on"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Message:
     now: StrictBool = False
     later: StrictBool = False  # steering for the next session, not for the one that runs
     at: str = ""  # when feedback was given
+    comment: Comment | None = None  # as it is to be from now on
 
 
 class Inbox:

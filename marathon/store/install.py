@@ -47,6 +47,22 @@ def remove_all(files: Iterable[tuple[Path, Path]]) -> list[str]:
     return done
 
 
+def replace_renamed(skills: Path, bundled: Path, names: Iterable[str], now: datetime) -> list[str]:
+    """Skills of ours that a folder still holds by an older name, which other skills may have too. A copy is kept."""
+    done = []
+    for name in names:
+        old, new = skills / name / "SKILL.md", f"marathon-{name}"
+        text = read_regular(old) or b""
+        if not text.startswith(f"---\nname: {name}\n".encode()) or b"pi-marathon" not in text:
+            continue
+        copy_all(files_below(bundled / new, skills / new), now)
+        kept = _name_for_old(old, now)
+        with disk_errors("rename", old):
+            os.rename(old, kept)
+        done.append(f"The skill {name} is called {new} now, in {skills / new}. The old one is kept as {kept}.")
+    return done
+
+
 def files_below(source: Path, target: Path) -> list[tuple[Path, Path]]:
     return [(path, target / path.relative_to(source)) for path in sorted(source.rglob("*")) if path.is_file()]
 

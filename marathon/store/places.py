@@ -22,7 +22,7 @@ def trusted_folder() -> Path:
 
 
 def codes_folder() -> Path:
-    """The codes of the open gates: ~/.local/state/pi-marathon/codes, or as XDG_STATE_HOME says."""
+    """Hashes of the codes of open gates: ~/.local/state/pi-marathon/codes, or as XDG_STATE_HOME says."""
     return platformdirs.user_state_path(_NAME) / "codes"
 
 
@@ -60,6 +60,12 @@ def written_by_many() -> list[Path]:
     """The folders of this user's state where more than one process writes."""
     ours = [tasks_folder().parent, trusted_folder(), codes_folder(), index_folder(), background_folder()]
     return [*ours, *tasks_folder().glob("*"), states_folder()]
+
+
+def state_home(environ: Mapping[str, str]) -> str:
+    """Where a process with this environment keeps its state; empty if that does not tell."""
+    folder = environ.get("XDG_STATE_HOME") or (f"{environ['HOME']}/.local/state" if environ.get("HOME") else "")
+    return os.path.realpath(folder) if folder else ""
 
 
 def states_folder(environ: Mapping[str, str] = os.environ) -> Path:

@@ -17,6 +17,7 @@ from marathon.store.files import (
     SHARED_FILE,
     UNFINISHED,
     beginning_of,
+    digest_of,
     disk_errors,
     make_private_directory,
     read_regular,
@@ -156,10 +157,12 @@ class Runs:
         return self.folder(run) / "rounds" / f"{stem}-{number}.human{more}.md"
 
     def round_file(self, each: Round) -> Path | None:
-        """The copy of a round. None if it was not kept."""
+        """The copy of a round. None if it was not kept, or is another text than the one in the journal."""
         kept = each.kept.removeprefix(".marathon/")
         path = self._own / kept if kept else self.round_path(each.run, each.phase, each.number)
-        return path if path.is_file() and not path.is_symlink() else None
+        if not path.is_file() or path.is_symlink():
+            return None
+        return path if each.digest in ("", digest_of(path.read_bytes())) else None
 
     # The documents as they were when a gate opened. Only those of the last gate are kept.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -21,6 +20,7 @@ from marathon.store.files import (
     SHARED_FILE,
     append_durable,
     beginning_of,
+    digest_of,
     disk_errors,
     mark_of,
     read_patiently,
@@ -60,6 +60,7 @@ class Task:
         self.runs = Runs(self.own)
         self.journal_path = self.home.journal
         self.lock_path = self.home.lock
+        self.output_log = self.own / "output.log"  # of a runner that `run` has started
         self._state = folder / STATE
         self._human = folder / HUMAN
         self._checks = folder / CHECKS
@@ -213,7 +214,7 @@ class Task:
         if _leads_out(self.folder, path) or not path.is_file():
             return ""
         with disk_errors("read", path):
-            return _digest(beginning_of(path))
+            return digest_of(beginning_of(path))
 
     def archive_names(self, outputs: Iterable[str], now: datetime) -> list[tuple[str, str]]:
         """(file, archive name) for each output that exists. All names have the same time, and none of them is taken."""
@@ -255,9 +256,9 @@ class Task:
         """What human.md holds beyond what was delivered, and the mark for all of human.md."""
         data = self.human_text()
         known = data[: delivered.size]
-        if len(data) < delivered.size or (delivered.size and _digest(known) != delivered.digest):
+        if len(data) < delivered.size or (delivered.size and digest_of(known) != delivered.digest):
             known = b""  # someone edited the delivered part: better to deliver it twice than never
-        return data[len(known) :].decode("utf-8", "replace"), HumanMark(size=len(data), digest=_digest(data))
+        return data[len(known) :].decode("utf-8", "replace"), HumanMark(size=len(data), digest=digest_of(data))
 
     def append_human(self, note: HumanNote) -> None:
         """Add what a human said. The heading holds the time, so a note that is there already is not added again."""
@@ -321,7 +322,3 @@ def _too_large(path: Path, shown: Path, limit: int) -> TaskInvalid:
 
 def _leads_out(folder: Path, path: Path) -> bool:
     return path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(folder)
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:32]

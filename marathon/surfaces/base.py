@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from marathon.core.comments import Comment, Kind
+from marathon.core.comments import Comment, Kind, Standing
 from marathon.core.gates import Offer
-from marathon.core.records import Answer, Gate, Rating
+from marathon.core.records import Answer, CheckResult, Gate, Rating
 from marathon.git.writes import Kept
 
 
@@ -21,6 +21,7 @@ class Sight:
     label: str
     form: Literal["document", "log", "diff", "plain"]
     read: Callable[[], str]  # the text, read when it is wanted
+    shown: Literal["always", "more", "never"] = "more"  # its key acts wherever it is shown
 
 
 @dataclass(frozen=True)
@@ -47,15 +48,15 @@ class GateView:
     commenting: Commenting | None = None
     total: str = ""  # what the task used in all, against what it may use
     summary: str = ""  # the round, its cost, what changed
-    unanswered: Sequence[str] = ()  # comments that the agent was given and did not answer
+    comments: Sequence[Standing] = ()  # those that the agent was given last, and those that it will be
     breadcrumb: str = ""
     resume: str = ""
     program: str = "pi-marathon"
-    checks: Sequence[str] = ()
+    checks: Sequence[CheckResult] = ()
     rating: Rating | None = None
     log: Path | None = None  # of the last session
     denied: str = ""  # what the agent was not allowed to use
-    code: str = ""  # what an answer from another shell needs
+    code: Callable[[], str] | None = None  # tells what an answer from another shell needs
     put_back: Callable[[], str] | None = None  # brings back what was undone, and says so
     kept: Callable[[], Kept] = Kept  # what changed meanwhile, of which a human may undo some
     visited: bool = False  # by a terminal that only watches the marathon

@@ -12,15 +12,17 @@ from marathon.surfaces.gate_text import describe
 class ShellSurface:
     interactive = False
 
-    def __init__(self, emit: Sink) -> None:
+    def __init__(self, emit: Sink, *, tells_code: bool = True) -> None:
         self._emit = emit
+        self._tells_code = tells_code
 
     def ask(self, view: GateView, elsewhere: Elsewhere) -> Answer | None:
         answer = elsewhere()
         if answer is None:
-            offered = commands(view.offers, str(view.task), view.code)
+            code = (view.code() if self._tells_code else "CODE") if view.code else ""
+            offered = commands(view.offers, str(view.task), code)
             typed = [f"  {command.replace('pi-marathon', view.program, 1)}" for command in offered]
-            how = "Answer it with one of:" if view.code else "Answer it at its own terminal (--answers-here)."
-            lines = [*describe(view), "", how, *(typed if view.code else ()), f"then: {view.resume}"]
+            how = "Answer it with one of:" if code else "Answer it at its own terminal (--answers-here)."
+            lines = [*describe(view), how, *(typed if code else ()), f"then: {view.resume}"]
             self._emit(Notice("\n".join(lines)))
         return answer

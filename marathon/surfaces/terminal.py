@@ -5,16 +5,14 @@ from __future__ import annotations
 import shutil
 import signal
 import termios
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from textwrap import fill
-from typing import NamedTuple
 
 from marathon.core.comments import Comment, lines_said, see
 from marathon.core.gates import Offer
 from marathon.core.records import Answer
-from marathon.core.text import clean, one_line, wrapped
+from marathon.core.text import clean, one_line
 from marathon.errors import MarathonError
 from marathon.git.writes import Kept
 from marathon.process.keys import Keys
@@ -22,9 +20,10 @@ from marathon.process.signals import Interrupted, Signals
 from marathon.show.markdown import document_rows
 from marathon.surfaces.base import Elsewhere, GateView, Sight
 from marathon.surfaces.comment import ask_comment
-from marathon.surfaces.gate_text import EMPTY_ANSWER, RULE, describe, fitted, offer_line
+from marathon.surfaces.gate_text import describe, fitted
+from marathon.surfaces.menu import Key, Option, Options, gate_pages, in_sight, key_name, options_of, with_all_keys
 from marathon.surfaces.pager import edit_document, open_page, page
-from marathon.surfaces.paint import ASKS_TWICE, HINT, YES, colored, link, paint, paint_diff, paint_head
+from marathon.surfaces.paint import ASKS_TWICE, HINT, colored, link, paint, paint_diff, paint_head
 from marathon.surfaces.text_prompt import add_to_draft, ask_files, ask_text, discard, draft_text
 from marathon.surfaces.typed import Typed, read_typed
 
@@ -43,17 +42,6 @@ PENDING = "Not sent: {ids} · [r] Send back (redo {phase}) · [a] Approve with t
 _NONE = Answer(choice="refresh")
 _STAYS_OPEN = ("quit", "refresh", "oversight")  # answers that do not close a gate
 KEPT = " What you typed is kept for this gate. Esc discards it."
-
-
-class Key(NamedTuple):
-    """A key that belongs to the terminal and answers nothing."""
-
-    key: str
-    label: str
-
-
-Option = Offer | Sight | Key
-Options = Mapping[str, Option]
 
 
 class TerminalSurface:
@@ -76,30 +64,59 @@ class TerminalSurface:
 
     def _ask(self, view: GateView, elsewhere: Elsewhere) -> Answer | None:
         self._begin_draft(view.gate.token)
-        options = {option.key: option for option in _options(view)}
-        head = clean("\n".join(describe(view)))
+        options = options_of(view)
+
+        def laid_out() -> list[str]:
+            return [_linked(paint_head(each), view) for each in gate_pages(view, *shutil.get_terminal_size())]
 
         def whole() -> str:
-            return f"{_linked(paint_head(_fitted(head)), view)}\n{_menu(options)}"
+            return laid_out()[-1]
+
+        def more() -> str:
+            return _linked(paint_head(with_all_keys(view, *shutil.get_terminal_size())), view)
 
         def hint() -> str:
-            return paint(_fitted(f"{', '.join(map(_key_name, options))} · ? shows the options"), HINT)
+            keys = [key_name(each.key) for each in in_sight(view)]
+            return paint(_fitted(f"{', '.join(keys)} · ? shows the options"), HINT)
 
         shown = hint
-        this = view.gate.token + "\n".join(describe(replace(view, summary="")))  # whose numbers an edit changes
+        this = view.gate.token + "\n".join(describe(replace(view, summary="", comments=())))  # which an edit changes
         if self._on_screen != this:
+            if early := self._paged(laid_out, view, elsewhere):
+                return self._without_draft(early)
             shown, self._on_screen, self._unfinished = whole, this, False
         while True:
             pressed = self._pressed(shown(), whole, options, elsewhere)
             shown = hint
             if pressed == "?":
-                shown, self._looked = whole, False
+                shown, self._looked = lambda: f"{more()}{_told_code(view)}", False
             if isinstance(pressed, Typed):
                 pressed = self._with_text(view.offers[0], pressed.text)
             elif isinstance(pressed, str) and pressed in options:
                 pressed = self._chosen(options[pressed], view, whole, options, elsewhere)
             if isinstance(pressed, Answer):
                 return self._without_draft(self._or_an_earlier(pressed, elsewhere))
+
+    def _paged(self, laid_out: Callable[[], list[str]], view: GateView, elsewhere: Elsewhere) -> Answer | None:
+        """Show all pages but the last. An answer if one came meanwhile, from elsewhere or by leaving."""
+        keys = {" ": Key(" ", "go on"), "enter": Key("enter", "go on")}
+        turning: Options = {**keys, **{each.key: each for each in view.offers if each.choice == "quit"}}
+        for nth in range(len(laid_out()) - 1):
+
+            def page_at(nth: int = nth) -> str:
+                every = laid_out()
+                left = f"Page {min(nth + 1, len(every))} of {len(every)} · [Space] go on · [q] quit"
+                return f"{every[min(nth, len(every) - 1)]}\n{paint(left, HINT)}"
+
+            pressed = ""
+            while pressed not in keys:
+                heard = self._pressed(page_at(), page_at, turning, elsewhere)
+                if isinstance(heard, Answer):
+                    return heard
+                pressed = heard if isinstance(heard, str) else ""
+                if pressed in turning and pressed not in keys:
+                    return Answer(choice="quit")
+        return None
 
     def _begin_draft(self, token: str) -> None:
         """A draft belongs to its gate. The drafts of other gates are over with these."""
@@ -164,8 +181,8 @@ class TerminalSurface:
                     print(f"{self._offered(options)}\nPress Enter again to go on without it.", flush=True)
                 elif key and (key in options or key == "?"):
                     return key
-                elif typed and key and not typed.entered:
-                    print(f"{_key_name(typed.key)} is not one of the options. ? shows them.", flush=True)
+                elif typed and key and (key == "enter" or not typed.entered):
+                    print(f"{key_name(typed.key)} is not one of the options. ? shows them.", flush=True)
                 elif typed and typed.text.strip():
                     add_to_draft(typed.text, self._draft, "" if self._unfinished else "\n")
                     self._unfinished = not typed.entered
@@ -177,7 +194,8 @@ class TerminalSurface:
         """What was typed, and the keys that take it."""
         taking = [each for each in options.values() if isinstance(each, Offer) and each.words != "none"]
         near = [each for each in taking if each.key in "fr"] or taking
-        ways = " · ".join(f"[{each.key}] {each.label.partition(', then ')[2] or each.label}" for each in near)
+        then = {"f": next(each.label for each in options.values() if isinstance(each, Offer))}  # what Enter does
+        ways = " · ".join(f"[{each.key}] {then.get(each.key) or each.label.partition(':')[0]}" for each in near)
         if "c" in options:
             ways += " · [c] comment"
         ways += " · [Esc] discard"
@@ -278,11 +296,9 @@ class TerminalSurface:
         self._unfinished = False
         if text is not None:
             text = text.strip() or instead
-        if text is None or (not text.strip() and offer.words == "required"):
+        if text is None or (not text.strip() and (offer.words == "required" or offer.choice == "answer")):
             print(f"Nothing was recorded.{self._kept()} Choose again.", flush=True)
             return None
-        if not text.strip() and offer.choice == "answer":
-            print(EMPTY_ANSWER, flush=True)
         return Answer(choice=offer.choice, phase=offer.phase, text=text.strip())
 
     def _kept(self) -> str:
@@ -303,31 +319,8 @@ class TerminalSurface:
                 raise Interrupted(signum)
 
 
-def _options(view: GateView) -> list[Option]:
-    """The gate's offers, with the keys that only show or note something before the rarely used ones."""
-    keys = [Key("c", f"Comment on {view.commenting.file}")] if view.commenting else []
-    keys += [Key("e", f"Edit {view.at_hand.name}")] if view.at_hand else []
-    keys += [Key("u", "Put back what was undone")] if view.put_back else []
-    keys.append(Key("w", "Page in the browser"))
-    rare = next((at for at, offer in enumerate(view.offers) if offer.key in "lmx"), len(view.offers))
-    leave = [Key("b", "Detach, leave it in the background")] if view.leave else []
-    return [*view.offers[:rare], *view.sights, *keys, *view.offers[rare:-1], *leave, *view.offers[-1:]]
-
-
-def _menu(options: Options) -> str:
-    columns = shutil.get_terminal_size().columns
-    looks = [f"[{each.key}] {clean(each.label)}" for each in options.values() if isinstance(each, Sight)]
-    does = [f"[{each.key}] {clean(each.label)}" for each in options.values() if isinstance(each, Key)]
-    lines = [_fitted(RULE), "Options:"]
-    for option in options.values():
-        if isinstance(option, Offer):
-            style = YES if option.key == "enter" else ASKS_TWICE if option.heavy else ""
-            lines.append(paint(fill(clean(offer_line(option)), max(20, columns), subsequent_indent=" " * 11), style))
-        elif looks or does:  # here, once
-            titled = [("Look:", looks), ("Do:", does)]
-            lines += [wrapped(f"  {title:9}{' · '.join(keys)}", columns, " " * 11) for title, keys in titled if keys]
-            looks, does = [], []
-    return "\n".join(lines)
+def _told_code(view: GateView) -> str:
+    return f"\nFrom another shell it is answered with --code {view.code()}" if view.code else ""
 
 
 def _pending(view: GateView) -> list[Comment]:
@@ -355,10 +348,6 @@ def _source(answer: Answer) -> str:
 
 def _fitted(text: str) -> str:
     return fitted(text, shutil.get_terminal_size().columns)
-
-
-def _key_name(key: str) -> str:
-    return {"enter": "Enter", " ": "Space"}.get(key, key)
 
 
 def _once_more(offer: Offer, looked: bool) -> str:

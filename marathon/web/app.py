@@ -22,12 +22,13 @@ from marathon.core.comments import Kind, see
 from marathon.core.lanes.names import Run
 from marathon.core.records import Answer, Gate
 from marathon.errors import MarathonError, WrongUsage
+from marathon.runner.code_socket import handed_over
+from marathon.runner.commenting import add_comment, withdraw
 from marathon.runner.review import document_text, not_sent
 from marathon.runner.sights import last_log
 from marathon.runner.status_query import read_task
-from marathon.runner.verdicts import open_gate, send, taken
+from marathon.runner.verdicts import code_fits, open_gate, send, taken
 from marathon.show.listing import Row
-from marathon.store.comments import add_comment, withdraw
 from marathon.store.home import home_of
 from marathon.store.lanes import Lanes
 from marathon.store.lock import holder_of
@@ -183,7 +184,10 @@ class Site:
             if not words and picked == "redo":
                 words = see(not_sent(known))
             answer = Answer(choice=picked, phase=phase or None, text=words, by="page")
-            self._await(place, gate, replace(answer, message=send(known, gate, answer)))
+            code = handed_over(known.task.own, gate.token) or form.get("code", "")
+            if gate.answers == "code" and not code_fits(known, gate, code):
+                raise WrongUsage("That is not the code of this gate. Nothing was changed.")
+            self._await(place, gate, replace(answer, message=send(known, gate, answer, code)))
         except WrongUsage as refusal:
             return self._task(request, str(refusal), words=words)
         return _back(request)
@@ -212,12 +216,12 @@ class Site:
         shown = _session(request).shown.get(form.get("version", ""))  # the file may be another one by now
         document = document_text(view.known, name) if shown is None else shown
         words = form.get("say", "").replace("\r\n", "\n")
-        made = add_comment(view.known.task, words, kind=kind, file=name, first=first, last=last, document=document)
+        made = add_comment(view.known, words, kind=kind, file=name, first=first, last=last, document=document)
         at = f"&at={made.first}" if made.first else ""
         return _back(request, f"&doc={quoted(name)}&as={quoted(form.get('as', ''))}{at}#{made.id}")
 
     def _withdraw(self, request: Request) -> Response:
-        gone = withdraw(self._view(request).known.task, _form(request).get("id", ""))
+        gone = withdraw(self._view(request).known, _form(request).get("id", ""))
         return _back(request, f"&doc={quoted(gone.file)}#comments")
 
     def _steer(self, request: Request) -> Response:

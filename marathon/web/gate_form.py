@@ -8,6 +8,7 @@ from marathon.core.gates import POLICIES, Offer
 from marathon.core.life import total_of
 from marathon.core.records import Choice, Gate
 from marathon.core.text import counted, one_line
+from marathon.runner.code_socket import handed_over
 from marathon.runner.review import not_sent, summary_line
 from marathon.show.status import check_line
 from marathon.surfaces.gate_text import rating_lines
@@ -55,7 +56,8 @@ def _verdicts(session: Session, view: View, gate: Gate, words: str, wants_answer
     offered = [each for each in view.known.offers if each.choice in SENT]
     answers = list({_answer(each): each for each in reversed(offered)}.values())[::-1]
     usual = [each for each in answers if not each.heavy]
-    ask = usual[0].ask if usual and usual[0].choice == "answer" else "Your words, if you have any, for human.md:"
+    question = usual and usual[0].choice == "answer"
+    ask = f"{usual[0].ask} (empty: the agent decides)" if question else "Your words, if you have any, for human.md:"
     field = [h("label", ask, for_="words"), h("textarea", words, id="words", name="words", rows=4)]
     takes = any(each.words != "none" and not each.heavy for each in offered)
     back = [each for each in usual if wants_answers and (each.choice, each.phase) == ("redo", gate.phase)]
@@ -79,7 +81,15 @@ def _form(session: Session, view: View, gate: Gate, secret: str, *parts: Part) -
     token = h("input", type="hidden", name="gate", value=gate.token)
     field = h("input", type="password", id=secret, name="passphrase", required=True, autocomplete="off")
     passphrase = [h("label", "Passphrase", for_=secret), field] if session.passphrase else None
-    return session.form(f"{view.path}/verdict", token, passphrase, *parts)
+    return session.form(f"{view.path}/verdict", token, _code(view, gate, f"code-{secret}"), passphrase, *parts)
+
+
+def _code(view: View, gate: Gate, name: str) -> Part:
+    """Asked for where no living runner hands it over."""
+    if gate.answers != "code" or handed_over(view.known.task.own, gate.token):
+        return None
+    said = "The gate's code, as it was printed where the marathon was started"
+    return [h("label", said, for_=name), h("input", id=name, name="code", required=True, autocomplete="off")]
 
 
 def _button(offer: Offer, kind: str | None = None) -> Html:

@@ -187,7 +187,7 @@ def test_rules_name_each_program_and_its_command(command: str, named: list[str])
 
 def test_only_what_the_marathon_needs_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    words = " ".join(permissions())
+    words = " ".join(permissions({}))
     assert "--permission-mode acceptEdits" in words
     assert "Bash(git commit:*)" in words
     assert "bypass" not in words

@@ -64,3 +64,12 @@ def test_warnings_wait_while_a_program_has_the_terminal() -> None:
     meter.quiet = False
     meter.warn()
     assert len(seen) == 1
+
+
+def test_time_that_passes_is_warned_of_without_any_event() -> None:
+    seen: list[Event] = []
+    meter = Meter(seen.append, Allowance(Limits(max_seconds=100)))
+    meter.at(79)
+    assert seen == []
+    meter.at(80)
+    assert [type(event) for event in seen] == [Notice]

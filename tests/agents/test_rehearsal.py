@@ -205,7 +205,21 @@ def test_comments_are_answered_by_their_ids(demo: Path) -> None:
         comment = Comment(id, text, "must", "research.md", 7, 7)
         did(demo, "research", comments=[Standing(comment, (7, 7))])
     answers = json.loads((demo / "STATE.json").read_text())["answers"]
-    assert answers == {"c1": "left alone: `slug`", "c2": "not acted on, that takes an agent with a model"}
+    assert answers["c1"] == "`slug` is left alone now: it is not among the findings"
+    assert answers["c2"].startswith("nothing was changed. This agent only adds docstrings")
+
+
+def test_a_comment_beside_a_line_is_about_what_stands_there(demo: Path) -> None:
+    did(demo, "research")
+    lines = (demo / "research.md").read_text().splitlines()
+    number = next(at for at, line in enumerate(lines, start=1) if "`slug`" in line)
+    about = Standing(Comment("c1", "skip this one", "must", "research.md", number, number), (number, number))
+    did(demo, "research", 2, comments=[about])
+    assert json.loads((demo / "STATE.json").read_text())["answers"]["c1"].startswith("`slug` is left alone now")
+    assert "`slug` has no docstring" not in (demo / "research.md").read_text()
+    assert "`words.py" not in (demo / "research.md").read_text().partition("Left alone")[2].partition("\n")[0]
+    did(demo, "plan", 3)
+    assert "`slug`" not in (demo / "plan.md").read_text().partition("## Steps")[2]
 
 
 def test_what_the_runner_found_is_answered_too(demo: Path) -> None:

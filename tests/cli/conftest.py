@@ -3,3 +3,5 @@
 from __future__ import annotations
 
 from tests.support.fixtures import typed as typed
+from tests.support.forked import forks as forks
+from tests.support.forked import world as world

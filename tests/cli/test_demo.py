@@ -25,6 +25,7 @@ def test_without_a_terminal_it_passes_its_own_gates_and_says_so(world: World) ->
     assert ran.returncode == 0
     assert "--auto-approve" in ran.stdout
     assert f"&& {ROOT / 'bin' / 'pi-marathon'} status docs/tasks/" in ran.stdout
+    assert f"Now yours, in a project of your own: {ROOT / 'bin' / 'pi-marathon'} new" in ran.stdout
     assert ran.stdout.count("no one reviewed it") == 2
     project = world.project / "demo"
     assert f"The demo's project is {project}" in ran.stdout
@@ -44,23 +45,34 @@ def test_on_the_path_it_is_called_by_its_name(world: World) -> None:
 
 def test_on_a_terminal_feedback_at_a_gate_is_heeded(world: World, typed: Callable[..., Pty]) -> None:
     terminal = typed("demo", "--into", "demo", MARATHON_REHEARSAL_PACE="0")
-    assert b"Phase: research" in terminal.expect(KEYS_SHOWN)
+    shown = terminal.expect(KEYS_SHOWN)
+    assert b"Phase: research" in shown
+    assert b"Try f, then: please skip slug" in shown
     terminal.send(b"f")
     terminal.expect(b"Feedback:")
-    terminal.send(b"Leave textkit/cli.py alone.\r")
+    terminal.send(b"Leave textkit/cli.py alone. Please skip slug\r")
     assert b"Phase: plan" in terminal.expect(KEYS_SHOWN)
     project = world.project / "demo"
     plan = (task_of(project) / "plan.md").read_text()
     assert "in `textkit/words.py`" in plan
     assert "in `textkit/cli.py`" not in plan
-    assert "“Leave textkit/cli.py alone.” → left alone: `textkit/cli.py`" in plan
+    assert "“Leave textkit/cli.py alone. Please skip slug” → left alone: `slug`, `textkit/cli.py`" in plan
     untouched = (project / "textkit" / "cli.py").read_bytes()
     terminal.send(b"\r")
     terminal.expect(b"Completed")
+    (commit,) = re.findall(rb"The changes: git diff (\w+)", terminal.expect(b"What to type next:"))
+    changed = subprocess.run(["git", "diff", commit], cwd=project, capture_output=True, text=True, check=True).stdout
+    assert "+++ b/textkit/words.py" in changed
+    ending = terminal.expect(b" new\r\n").decode()
+    assert f"  First:          cd {project}\r\n" in ending
+    assert "  Look at it:     pi-marathon review document-textkit\r\n" in ending
+    assert "  Have more done: pi-marathon --task docs/tasks/" in ending
+    assert '-h "what else"' in ending
+    assert "Now yours" in ending
     assert terminal.wait() == 0
     assert terminal.cooked()
     assert (project / "textkit" / "cli.py").read_bytes() == untouched
-    assert "Leave textkit/cli.py alone." in (task_of(project) / "human.md").read_text()
+    assert "Leave textkit/cli.py alone. Please skip slug" in (task_of(project) / "human.md").read_text()
 
 
 def test_the_demo_can_be_left_and_taken_up_again(world: World, typed: Callable[..., Pty]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -80,7 +81,7 @@ HOSTILE = ("task", "approve", "--code", "-", "task; pi-marathon approve task", "
 
 def test_no_tool_answers_a_gate_or_tells_its_code(world: World) -> None:
     world.script(research())
-    assert world.run().returncode == 3
+    (code,) = set(re.findall(r"--code (\w+)", world.run().stdout))
     said: list[str] = []
 
     async def act(session: ClientSession) -> None:
@@ -92,7 +93,7 @@ def test_no_tool_answers_a_gate_or_tells_its_code(world: World) -> None:
 
     talk(world, act)
     assert '"gate"' in "".join(said)
-    assert world.code() not in "".join(said)
+    assert code not in "".join(said)
     assert world.records("gate_answered") == []
     assert not list((world.task / ".marathon" / "inbox").glob("*.json"))
     assert json.loads(world.cli("status", "task", "--json").stdout)["gate"]["reason"] == "review"

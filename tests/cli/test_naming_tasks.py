@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.process.driver import until
-from tests.runner.conftest import forks as forks
-from tests.runner.conftest import world as world
 from tests.support.fixtures import in_background as in_background
 from tests.support.world import World, research
 
@@ -166,14 +164,17 @@ def test_here_keeps_the_folder_and_the_task_stays_there(world: World) -> None:
     assert f"cd {sub} && " in refused.stderr
 
 
-def test_what_stands_in_a_task_cannot_lead_the_agent_out_of_the_project(world: World) -> None:
-    folder = task(world, RATE)
+def test_no_note_leads_the_agent_out_of_the_project(world: World) -> None:
+    """Neither one in the task's folder nor the one of a runner that once had a larger project."""
+    folder, outside = task(world, RATE), world.project.parent
     world.script(research(touch="where"))
-    (folder / ".marathon").mkdir()
-    lock = {"pid": 1, "host": "h", "runner": "r", "since": 1.0, "cwd": "/", "task": str(folder), "resume": "x"}
-    (folder / ".marathon/lock").write_text(json.dumps(lock))
-    at(world, world.project / "src", "--task", "limits", *world.task_args()[2:])
-    assert not Path("/where").exists()
+    lock = {"pid": 1, "host": "h", "runner": "r", "since": 1.0, "cwd": str(outside), "task": str(folder)}
+    for place in (folder / ".marathon", world.kept_of(folder)):
+        place.mkdir(parents=True)
+        (place / "lock").write_text(json.dumps({**lock, "resume": "x"}))
+    refused = at(world, world.project / "src", "--task", "limits", *world.task_args()[2:])
+    assert not (outside / "where").exists()
+    assert (refused.returncode, f"So far this task ran in {outside}" in refused.stderr) == (2, True)
 
 
 def test_a_home_folder_in_git_is_no_project_of_what_lies_below(world: World) -> None:

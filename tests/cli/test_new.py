@@ -155,6 +155,14 @@ def test_the_workflow_of_a_new_task_is_kept_for_its_first_run(world: World) -> N
     assert "phase one (run 1, iteration 1)" in world.prompt(1)
 
 
+def test_a_one_line_goal_hears_of_the_short_way_and_the_usual_way_stays(world: World) -> None:
+    one = world.cli("new", "Fix the login", "--goal", "A wrong password is refused.")
+    assert f"pi-marathon --task {made(world).relative_to(world.project)} --workflow fix\n" in one.stdout
+    assert "run it:\n  pi-marathon --task docs/tasks/" in one.stdout
+    assert "--workflow fix" not in world.cli("new", "Fix two", "--goal", "x", "--workflow", "fix").stdout
+    assert "--workflow fix" not in world.cli("new", "Fix more", "--goal", "one\n\ntwo").stdout
+
+
 def test_with_title_and_goal_nothing_is_asked(world: World, typed: Callable[..., Pty]) -> None:
     terminal = typed("new", "Vague", "--goal", "Make it better")
     terminal.expect(b"Made docs/tasks/")

@@ -101,18 +101,19 @@ def test_a_yes_to_an_agreement_never_counts_at_another_gate(world: World) -> Non
     side.run("one", expected=3)
     facts = side.status("one")["gate"]
     assert facts["reason"] == "review"
-    right = GateCodes(side.state / "codes").code(facts["token"])
+    right = GateCodes(side.state / "codes").printed(facts["token"])
     task = Task.look(side.task("one"))
     task.inbox.put("verdict", to=facts["token"], code=right, choice="continue", by="command", agreement="0" * 64)
     side.run("one", expected=3)
+    assert not task.inbox.messages(), "it was looked at"
     assert reasons(side, "one") == ["review"]
     assert side.status("one")["waits_for"] == "your review of research"
 
 
-def test_below_a_session_a_pool_asks_nothing(world: World, typed: Callable[..., Pty]) -> None:
+def test_below_a_session_a_pool_starts_nothing(world: World, typed: Callable[..., Pty]) -> None:
     side = Side(world, "one", "two")
     checked(side, "one", "two")
     pool = typed("run", "one", "two", *side.agent_args(), MARATHON_RUNNER_ID="m-1")
-    assert b"Run exactly these?" not in pool.expect(b"After your answers")
-    assert pool.wait() == 3
-    assert reasons(side, "two") == ["checks"]
+    pool.expect(b"'run' is for the human")
+    assert pool.wait() == 2
+    assert [side.status(name)["condition"] for name in ("one", "two")] == ["new", "new"]

@@ -30,7 +30,11 @@ def projects(world: World) -> Path:
 def test_the_built_in_workflow_is_listed_and_shown(world: World) -> None:
     listed = world.cli("workflow", "list")
     assert listed.returncode == 0
-    assert [line.split()[0::2] for line in listed.stdout.splitlines()] == [["loop", "built-in"], ["rpi", "built-in"]]
+    assert [line.split()[0::2] for line in listed.stdout.splitlines()] == [
+        ["fix", "built-in"],
+        ["loop", "built-in"],
+        ["rpi", "built-in"],
+    ]
     shown = world.cli("workflow", "show", "rpi").stdout
     for part in ("Research (research) → research.md  gate", "Plan (plan) → plan.md  gate", "result.md  in chunks"):
         assert part in shown
@@ -87,7 +91,7 @@ def test_refused_definitions_are_named_and_the_others_load(world: World) -> None
         assert any(line.startswith(key) and "refused" in line for line in listed.stdout.splitlines())
         refused = world.cli("workflow", "show", key) if key in ("itself", "leans") else None
         assert refused is None or (refused.returncode == 2 and "refused" in refused.stderr)
-    assert "3 usable, 8 refused" in checked.stdout
+    assert "4 usable, 8 refused" in checked.stdout
     assert world.cli("workflow", "show", "good").returncode == 0
 
 

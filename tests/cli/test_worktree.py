@@ -34,7 +34,7 @@ def test_a_task_works_in_its_worktree_and_its_files_stay_in_the_project(world: W
     assert side.folder(task.name) == tree
     assert "not copied" not in done
     assert f"{task.name}.txt | 1 +" in done
-    assert "\nTo merge it: git merge marathon/my-task\n" in done
+    assert "\n  Take it:        git merge marathon/my-task\n" in done
     assert side.sh("git log --format=%s main; ls") == "start\ncode.txt\ndocs"
     assert side.world.cli("check", "my-task").returncode == 0, "checks run where the work is"
 

@@ -13,7 +13,7 @@ from marathon.core.budgets import Breakers, Limits, parse_breakers
 from marathon.core.criteria import Criterion
 from marathon.core.records import Answer, Checked, CheckResult, CriteriaFound, Gate, Record
 from marathon.core.steps import RunSession, Wait
-from tests.core.making import begun, decide, fold, left, started, thorough
+from tests.core.making import after, begun, decide, fold, left, started, thorough
 
 SAME = [
     ("Timeout after 30 s", "Timeout after 31 s"),
@@ -104,8 +104,8 @@ def attempts(*found: Record | list[Record]) -> list[Record]:
     """Each a session that called it completed, and what the checks said then."""
     records: list[Record] = [begun("implement"), WANTED]
     for number, one in enumerate(found, start=1):
-        after = one if isinstance(one, list) else [one]
-        records += [started("implement", number), left("completed/done"), *after]
+        more = one if isinstance(one, list) else [one]
+        records += [started("implement", number), left("completed/done"), *more]
     return records
 
 
@@ -116,6 +116,13 @@ def stuck(records: list[Record], **breakers: int) -> str | None:
     assert isinstance(step, Gate)
     assert step.reason == "stuck"
     return step.message
+
+
+def test_the_sessions_that_changed_nothing_are_named() -> None:
+    ended = [left("running/implement", changed=number == 1) for number in (1, 2, 3, 4)]
+    said = stuck(after("implement", *ended))
+    assert said is not None
+    assert said.startswith("Nothing changed in the last 3 sessions (2, 3, 4).")
 
 
 def test_the_same_error_three_times_is_stuck_and_names_its_evidence() -> None:

@@ -17,9 +17,11 @@ from marathon.core.budgets import (
     budget_lines,
     limit_reached,
     nearly_reached,
+    number_in,
     reflects,
     retry_delay,
     total,
+    usage_in,
     with_amounts,
 )
 from tests.core.making import thorough
@@ -211,3 +213,10 @@ def test_the_total_of_a_task_stands_against_what_it_may_use(
     limits: Limits, used: Used, usage: Usage, said: str
 ) -> None:
     assert total(limits, used, usage, 90) == said
+
+
+@pytest.mark.parametrize("said", [-1, -0.5, float("-inf"), float("inf"), float("nan"), 1e15, True, "7", None, [3]])
+def test_what_cannot_be_added_up_counts_as_nothing(said: object) -> None:
+    """Above all no agent gives anything back: a negative usage would lift a budget."""
+    assert number_in(said) == 0
+    assert usage_in({"input": said, "output": 5, "cost": said}) == Usage(output=5)

@@ -12,16 +12,19 @@ from hypothesis import strategies as st
 from marathon.core.comments import (
     LONGEST_ANSWER,
     Comment,
+    Kind,
+    Reply,
     Standing,
     anchor,
     answers_in,
-    block,
     comments_in,
     lines_of,
     next_id,
+    note_of,
+    noted,
     quote_of,
-    withdrawal,
-    without_withdrawn,
+    unanswered,
+    without_comments,
 )
 from marathon.core.text import clean
 from tests.core.making import thorough
@@ -43,19 +46,19 @@ def test_what_is_written_is_read_back(said: str, document: str, first: int, more
     kind, file = ("must", "2026-01 b/plan.md") if more or first else ("note", "")
     made = Comment("c7", said, kind, file, first, last, quote, "2026-01-02T03:04:05Z")  # type: ignore[arg-type]
     later = "## plan phase · run 1\n\nmore\n"
-    assert [each for each in comments_in(f"{before}\n\n{block(made)}\n{later}") if each.id == "c7"] == [made]
+    assert [each for each in comments_in(f"{before}\n\n{note_of(made).block}\n{later}") if each.id == "c7"] == [made]
 
 
 @thorough
 @given(
     TEXT
     | st.text()
-    | st.lists(st.sampled_from([*block(Comment("c1", "x")), "## Comment c1 (must)", "\n"])).map("".join)
+    | st.lists(st.sampled_from([*note_of(Comment("c1", "x")).block, "## Comment c1 (must)", "\n"])).map("".join)
 )
 def test_no_text_breaks_the_reading(human_md: str) -> None:
     found = comments_in(human_md)
     assert len({each.id for each in found}) == len(found)
-    assert next_id(human_md) not in {each.id for each in found}
+    assert next_id(found) not in {each.id for each in found}
     answers_in(human_md, {"c1": human_md})
     for each in found:
         anchor(each, human_md)
@@ -107,10 +110,14 @@ def test_without_lines_a_comment_is_never_gone() -> None:
     assert anchor(Comment("c1", "x", file="plan.md"), "") == (0, 0)
 
 
-def test_a_withdrawn_comment_stays_and_is_not_open() -> None:
-    text = block(Comment("c1", "x", "must")) + "\n" + withdrawal("c1", "2026-01-02T03:04:05Z")
-    assert [(each.id, each.withdrawn) for each in comments_in(text)] == [("c1", True)]
-    assert not Standing(comments_in(text)[0], None).open
+def test_of_a_comment_that_is_known_nothing_changes_but_that_it_is_taken_back() -> None:
+    made = Comment("c1", "x", "must", "plan.md", sent=True)
+    softened = replace(made, kind="note", text="well", file="", sent=False)
+    assert noted([made], [softened]) == (made,)
+    taken_back = replace(made, withdrawn=True)
+    assert noted([made], [replace(softened, withdrawn=True)]) == noted([taken_back], [made]) == (taken_back,)
+    assert not Standing(taken_back, None).open
+    assert next_id([taken_back, replace(made, id="c7")]) == "c8"
 
 
 @pytest.mark.parametrize(
@@ -153,14 +160,28 @@ def test_500_comments_on_a_large_plan_are_found_quickly() -> None:
     assert time.monotonic() - began < 5, "the bench holds the bar; here only that it is not quadratic"
 
 
-def test_what_was_taken_back_before_it_was_given_to_anyone_is_left_out() -> None:
-    made = [block(Comment(f"c{n}", f"words {n}", file="plan.md", first=n, last=n, quote="# x")) for n in (1, 2)]
-    typed = "## By hand\n\nMy own words.\n"
-    at = "2026-01-02T03:04:05Z"
-    text = "\n".join(["# Human feedback\n", *made, withdrawal("c1", at), typed, withdrawal("c9", at)])
-    left = without_withdrawn(text)
-    assert "words 1" not in left
-    assert "c1" not in left
-    for kept in ("words 2", typed, "## Comment c9 withdrawn"):
-        assert kept in left, kept
-    assert without_withdrawn(made[0]) == made[0]
+def test_what_human_md_shows_of_comments_is_told_from_what_a_human_typed_there() -> None:
+    made = [Comment(f"c{n}", f"# words {n}", "must", "plan.md", first=n, last=n, quote="# x") for n in (1, 2)]
+    gone = replace(made[0], withdrawn=True)
+    typed = "## By hand\n\nMy own words.\n\n## Comment c9 (must) · plan.md\n\nlooks like one\n"
+    softened = note_of(replace(made[1], kind="note")).block
+    text = "\n".join([*(note_of(each).block for each in (*made, gone)), typed, softened])
+    for found in (text, text.replace("\n", "\r\n")):
+        assert without_comments(found, [gone, made[1]]).split() == f"{typed}{softened}".split()
+    assert comments_in(note_of(made[0]).block + note_of(gone).block) == [gone], "as an older version reads them"
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer", "withdrawn", "stops"),
+    [
+        ("must", None, False, True),
+        ("must", Reply("done"), False, False),
+        ("must", None, True, False),
+        ("note", None, False, False),
+    ],
+)
+def test_only_what_must_be_answered_and_is_not_stops_anyone(
+    kind: Kind, answer: Reply | None, withdrawn: bool, stops: bool
+) -> None:
+    made = Comment("c1", "words", kind=kind, withdrawn=withdrawn)
+    assert unanswered([Standing(made, (0, 0), answer)]) == (["c1"] if stops else [])

@@ -16,7 +16,18 @@ from marathon.core.courses.phases import Phases
 from marathon.core.criteria import Criterion
 from marathon.core.decide import next_step
 from marathon.core.error_kind import Kind
-from marathon.core.records import Answer, Checked, CheckResult, CriteriaFound, Finished, Gate, Record, SessionStarted
+from marathon.core.records import (
+    Answer,
+    Checked,
+    CheckResult,
+    CriteriaFound,
+    FilesMissing,
+    Finished,
+    Gate,
+    Moved,
+    Record,
+    SessionStarted,
+)
 from marathon.core.steps import Finish, RunSession, Step, Verify
 from tests.core.making import RPI, begun, fold, left, library, started, thorough, verdict, workflow
 from tests.core.play import Play
@@ -79,12 +90,24 @@ def test_results_of_other_criteria_do_not_count() -> None:
     assert step(proposed(checked("tests", "lint", "reads well", digest="older"))) == Verify(WANTED)
     harder = CriteriaFound(digest="e", criteria=[*WANTED.criteria, Criterion(name="fast", command="bench")])
     assert step(proposed(checked("tests", "lint", "reads well"), harder)) == Verify(harder)
+    assert step(proposed(checked("tests", "lint", "reads well"), harder, WANTED)) == Verify(WANTED)
 
 
 def test_results_of_an_earlier_session_do_not_count() -> None:
     all_of_them = checked("tests", "lint", "reads well")
     later = [*proposed(all_of_them), started("implement", 2), left("completed/done")]
     assert step(later) == Verify(WANTED)
+
+
+def test_results_do_not_count_for_work_that_is_looked_at_again() -> None:
+    """As where the task's folder was moved, and what lies there is not what was reviewed."""
+    last = library(workflow("one", {"id": "work", "gate": True, "output": "result.md"}))
+    records: list[Record] = [begun("work", last, "one"), WANTED, started("work"), DONE]
+    records += [
+        checked("tests", "lint", "reads well"),
+        Moved(path=[("one", 0)], steps=2, phase="work", claimed=["work"]),
+    ]
+    assert next_step(fold(records, last), Phases(last), Limits()) == Verify(WANTED)
 
 
 def test_completion_on_the_last_allowed_session_is_completion() -> None:
@@ -177,6 +200,15 @@ def test_a_gate_without_unmet_criteria_cannot_be_accepted_away() -> None:
     assert isinstance(step([*missing, opened(gate), verdict("accept", text="x")]), RunSession)
 
 
+def test_an_accept_of_missing_files_ends_nothing() -> None:
+    """It is not offered there, and counts for nothing if it comes all the same."""
+    gone: list[Record] = [begun("implement"), FilesMissing(names=["plan.md"])]
+    gate = step(gone)
+    assert isinstance(gate, Gate)
+    assert (gate.reason, gate.about) == ("missing", ["plan.md"])
+    assert step([*gone, opened(gate), verdict("accept", text="x")]) == gate
+
+
 # How it is known
 
 RAN = CheckResult(name="tests", met=True, command="pytest")
@@ -243,6 +275,7 @@ def test_a_task_whose_criteria_were_all_removed_is_not_done_without_a_yes() -> N
 
 
 def test_criteria_that_cannot_be_read_end_nothing() -> None:
+    assert not all_met(CriteriaFound(agreed=False, problem="line 3"), Checked(digest="", results=[]))
     broken = CriteriaFound(criteria=[TESTS], agreed=False, problem="checks.toml: line 3")
     found = step(proposed(broken))
     assert isinstance(found, Gate)

@@ -19,6 +19,7 @@ from marathon.core.records import (
     Gate,
     LimitSet,
     Moved,
+    OversightSet,
     Reason,
     Record,
     RunStarted,
@@ -664,13 +665,66 @@ def test_the_later_of_two_phases_with_one_name_is_not_earlier() -> None:
     assert in_words(decide(records, definitions)) == "move a"
 
 
+# What ends a phase by itself, and what starts the workflow again
+
+LISTED = library(workflow("w", {"id": "work", "repeats": True, "checklist": "task.md"}))
+
+
+@pytest.mark.parametrize(
+    ("ending", "steps", "step"),
+    [
+        ("ended", None, "session work"),
+        ("ended", (0, 0), "session work"),  # a list without boxes says nothing
+        ("ended", (2, 3), "session work"),
+        ("ended", (3, 3), "finish"),
+        ("crashed", (3, 3), "wait retry 2"),
+    ],
+)
+def test_a_phase_with_a_checklist_is_complete_once_every_box_is_ticked(
+    ending: str, steps: tuple[int, int] | None, step: str
+) -> None:
+    ended = left("running/work", ending=ending, steps=steps)
+    assert in_words(decide(after("work", ended, definitions=LISTED, key="w"), LISTED)) == step
+
+
+@pytest.mark.parametrize(("steps", "asked"), [((0, 0), False), ((2, 3), False), ((3, 3), True)])
+def test_an_agent_that_ticked_every_step_of_the_plan_is_asked_whether_it_is_done(
+    steps: tuple[int, int], asked: bool
+) -> None:
+    assert ("Every step" in told(decide(after("implement", left("running/implement", steps=steps))))) == asked
+
+
+@pytest.mark.parametrize(
+    ("gate", "steps"),
+    [(False, ["move a", "move a", "gate paused b, then next"]), (True, ["gate review b, then next"] * 3)],
+)
+def test_an_agent_starts_the_workflow_again_as_often_as_it_may_and_never_past_a_review(
+    gate: bool, steps: list[str]
+) -> None:
+    twice = library(workflow("w", "a", {"id": "b", "may_loop": 2, "gate": gate}))
+    records: list[Record] = [begun("b", twice, "w")]
+    found = []
+    for number in (1, 2, 3):
+        records += [started("b", number), left("paused/b", loop=True)]
+        step = decide(records, twice)
+        found.append(in_words(step))
+        if isinstance(step, Note):
+            records += [step.record, Moved(path=[("w", 1)], steps=2 * number, phase="b")]
+    assert found == steps
+
+
 # Files that the work rests on
 
 GONE = FilesMissing(names=["plan.md"])
 LOST = gate("missing", "implement", onward="again", about=["plan.md"])
 
 
-@pytest.mark.parametrize("ended", [CHUNK, left("completed/done")], ids=["before a session", "before the end"])
+WAITS = left("running/implement", wait={"seconds": 300, "reason": "CI"})
+
+
+@pytest.mark.parametrize(
+    "ended", [CHUNK, left("completed/done"), WAITS], ids=["before a session", "before the end", "before a wait"]
+)
 def test_a_missing_file_is_a_gate_that_closes_when_the_file_is_back(ended: SessionEnded) -> None:
     records: list[Record] = after("implement", ended)
     meant = in_words(decide(records))
@@ -690,6 +744,36 @@ def test_a_yes_counts_for_the_files_that_were_named_and_until_they_are_back() ->
     both = [*records, FilesMissing(names=["instructions.md", "plan.md"])]
     assert told(decide(both)).startswith("instructions.md is missing or blank")
     assert in_words(decide([*records, FilesMissing(), GONE])) == "gate missing implement, then again"
+
+
+@pytest.mark.parametrize("ended", [CHUNK, WAITS], ids=["before a session", "before a wait"])
+def test_a_colleague_is_asked_after_each_session_and_once(ended: SessionEnded) -> None:
+    meant = in_words(decide(after("implement", ended)))
+    records: list[Record] = [begun("implement"), OversightSet(oversight="colleague"), started("implement"), ended]
+    step = decide(records)
+    assert isinstance(step, Gate)
+    assert step.reason == "session"
+    assert in_words(decide([*records, replace(step, token="t"), verdict()])) == meant
+
+
+@pytest.mark.parametrize(
+    ("phase", "writes", "asks"),
+    [
+        ("research", {"tree": "t", "files": ["a.py"], "count": 1}, False),
+        ("research", {"tree": "t", "files": ["a.py"], "count": 1, "by_agent": ["a.py"]}, False),  # its review tells it
+        ("implement", {"tree": "t", "files": ["a.py"], "count": 1}, False),
+        ("implement", {"tree": "t", "files": ["a.py"], "count": 1, "by_agent": ["a.py"]}, True),
+        ("research", {"left": "a.py is open"}, True),
+    ],
+)
+def test_what_was_written_elsewhere_is_asked_about_where_no_review_tells_it_and_once(
+    phase: str, writes: dict[str, Any], asks: bool
+) -> None:
+    records: list[Record] = after(phase, left(f"running/{phase}", writes=writes))
+    step = decide(records)
+    assert (isinstance(step, Gate) and step.reason == "writes") == asks
+    if isinstance(step, Gate):
+        assert in_words(decide([*records, replace(step, token="t"), verdict()])) == f"session {phase}"
 
 
 def test_reviews_stand_until_their_phase_is_done_again() -> None:
@@ -757,6 +841,19 @@ def test_what_a_limit_held_up_is_done_once_more_is_allowed(case: str) -> None:
     answered = decide([*records, verdict()], limits=ONE)
     assert in_words(answered).split()[:2] == given.step.split()[:2]
     assert all(words in told(answered) for words in given.words)
+
+
+def test_a_session_that_starts_with_four_fifths_used_up_says_so_once() -> None:
+    def warned(sessions: int, *told: str) -> list[str]:
+        session: list[Record] = [started("implement", warned=list(told)), CHUNK]
+        records = [begun("implement"), *session * sessions]
+        step = decide(records, limits=Limits(max_iterations=5))
+        assert isinstance(step, RunSession)
+        return [budget for budget, _ in step.warnings]
+
+    assert warned(3) == []
+    assert warned(4) == ["max_iterations"]
+    assert warned(4, "max_iterations") == []
 
 
 def test_a_human_may_choose_another_phase_at_a_limit() -> None:
@@ -831,6 +928,13 @@ def test_a_definition_that_changed_elsewhere_is_no_matter() -> None:
 def test_a_recorded_place_that_makes_no_sense_is_asked_about(path: list[tuple[str, int]]) -> None:
     step = decide([Begun(workflow="rpi", path=path, phase="research")])
     assert in_words(step) == "gate workflow research, then again"
+
+
+@pytest.mark.parametrize(("gates", "step"), [(["a"], "gate review a, then next"), ([], "move b")])
+def test_a_review_that_a_task_began_with_stays_where_no_definition_is_pinned(gates: list[str], step: str) -> None:
+    without = library(workflow("w", "a", "b"))
+    records: list[Record] = [begun("a", without, "w", gates=gates), started("a"), left("paused/a")]
+    assert in_words(decide(records, without)) == step
 
 
 def test_the_phases_to_choose_from_are_those_of_the_workflow_each_once() -> None:

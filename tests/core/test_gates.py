@@ -27,7 +27,7 @@ def where(**more: Any) -> Where:
 
 def found(reason: Reason = "review", at: str = "plan", **more: Any) -> tuple[Offer, ...]:
     of_gate = {name: more.pop(name) for name in ("onward", "about") if name in more}
-    return offers(Gate(reason=reason, phase=at, back_to="research", **of_gate), where(**more))
+    return offers(Gate(reason=reason, phase=at, back_to="research", digest="d", **of_gate), where(**more))
 
 
 def keys(offered: tuple[Offer, ...]) -> str:
@@ -49,9 +49,9 @@ KEYS: dict[Reason, str] = {
     "invalid": "enter f r 1 m x q",
     "limit": "enter f r 1 m x q",
     "workflow": "1 2 3 m x q",
-    "definition": "enter m x q",
-    "redefined": "enter r m x q",
-    "checks": "enter r m x q",
+    "definition": "y n m x q",
+    "redefined": "y n m x q",
+    "checks": "y n m x q",
     "missing": "enter f r 1 m x q",
     "session": "enter f r 1 m x q",
     "writes": "enter f r 1 m x q",
@@ -94,7 +94,7 @@ def test_the_keys_of_the_contract_are_worded_as_promised() -> None:
     enter, feedback, *_, leave = found(onward="next")
     assert (enter.key, enter.label) == ("enter", "Continue to next phase (plan)")
     assert feedback.key == "f"
-    assert feedback.label == "Add feedback first (writes to human.md), then continue to plan"
+    assert feedback.label == "Add feedback first (writes to human.md)"
     assert (leave.key, leave.label) == ("q", "Quit marathon")
 
 
@@ -149,19 +149,12 @@ def test_auto_approve_passes_no_gate_with_a_comment_that_must_be_answered(reason
     assert auto_answer(Gate(reason=reason, phase="plan", onward="next", unanswered=["c1"]), 0) is None
 
 
-@pytest.mark.parametrize(
-    ("more", "then"),
-    [
-        ({"onward": "next"}, "continue to plan"),
-        ({"onward": "next", "next_phase": DONE}, "accept"),
-        ({"onward": "again"}, "continue with plan"),
-        ({"reason": "limit"}, "continue"),
-    ],
-)
-def test_feedback_says_what_follows_and_stands_beside_feedback_with_a_redo(more: dict[str, Any], then: str) -> None:
-    _, feedback, redo, *_ = found(**more)
-    assert feedback.label == f"Add feedback first (writes to human.md), then {then}"
-    assert redo.label == "Add feedback, then redo plan"
+def test_feedback_stands_beside_sending_back_and_a_problem_with_a_file_is_not_agreed_to() -> None:
+    _, feedback, redo, *_ = found()
+    assert feedback.label == "Add feedback first (writes to human.md)"
+    assert redo.label == "Send back: say why, plan is done again"
+    problem, *_ = offers(Gate(reason="checks", phase="plan", message="checks.toml: no"), where())
+    assert (problem.key, problem.label) == ("enter", "Look at the files again")
 
 
 def test_what_is_hard_to_take_back_is_asked_twice() -> None:

@@ -12,24 +12,33 @@ from marathon.core.breakers import CUT_SHORT, Streaks
 from marathon.core.budgets import Usage
 from marathon.core.courses.phases import Phases, Place
 from marathon.core.courses.workflow import Position, Segment
+from marathon.core.criteria import Criterion
 from marathon.core.human_note import HumanNote, Reply
 from marathon.core.life import Life, Steer, apply
 from marathon.core.records import (
+    AgentTakesOver,
     Cancelled,
+    CriteriaFound,
+    DefinitionFound,
     FeedbackWritten,
     Finished,
     HumanMark,
+    LimitSet,
     Moved,
+    OversightSet,
     Reason,
     Record,
     Remark,
     RestartBegun,
     RunStarted,
     SessionEnded,
+    StartedWith,
     SteerTaken,
     Torn,
+    Undone,
     WaitEnded,
     WaitStarted,
+    WorktreeSet,
     parse_record,
 )
 from tests.core.making import RPI, after, begun, fold, gate, left, mark, open_things, read, started, thorough, verdict
@@ -69,6 +78,31 @@ def test_an_adopted_task_that_awaits_its_review_is_judged_like_an_ended_session(
 
 def test_the_number_of_the_last_record_is_known() -> None:
     assert fold([begun("research", n=1), Torn(bytes=7, n=2), Remark(text="x", n=3)]).last == 3
+
+
+def test_the_documents_are_known_as_they_were_seen_last() -> None:
+    seen = [left(documents={"plan.md": "1", "work.md": "1"}), left(documents={"plan.md": "2"})]
+    records = after("research", *seen)
+    assert dict(fold(records).documents) == {"plan.md": "2", "work.md": "1"}
+    assert dict(fold([*records, gate(), verdict(documents={"work.md": "3"})]).documents) == {
+        "plan.md": "2",
+        "work.md": "3",
+    }
+
+
+def test_what_an_adopted_folder_claims_of_later_phases_ends_with_the_first_session() -> None:
+    adopted = begun("research", review=True, adopted=True, claimed=["research", "plan"])
+    assert fold([adopted]).claimed == ("plan",)
+    assert fold([adopted, gate(), verdict("redo"), started()]).claimed == ()
+
+
+def test_a_gate_offers_to_undo_as_long_as_something_is_left_to_undo() -> None:
+    writes = {"tree": "t", "files": ["a.py", "b.py"], "count": 2}
+    records = [*after("research", left(writes=writes)), gate(undoable=True)]
+    for undone, undoable in ((["a.py"], True), (["a.py", "b.py"], False)):
+        now = fold([*records, Undone(files=undone)])
+        assert now.gate is not None
+        assert now.gate.undoable == undoable
 
 
 # What is open
@@ -379,6 +413,21 @@ def test_only_an_answered_limit_gate_allows_as_much_again(kind: Reason) -> None:
     assert answered.seconds == 15
 
 
+def test_more_of_one_budget_leaves_the_others_as_they_are() -> None:
+    told = started(warned=["max_cost", "max_tokens"])
+    added = [LimitSet(name=name, value=5, added=True) for name in ("max_cost", "max_tokens")]
+    records: list[Record] = [begun("research"), *added, told, left(usage={"input": 7, "cost": 5})]
+    now = fold([*records, gate("limit", more="--max-cost +10"), verdict()])
+    assert (now.used.cost, now.used.tokens, now.warned) == (0, 7, ("max_tokens",))
+    assert now.added == (("max_tokens", 5),)
+
+
+def test_a_limit_that_is_typed_takes_the_place_of_what_was_added() -> None:
+    records: list[Record] = [begun("research"), LimitSet(name="max_cost", value=9, added=True)]
+    now = fold([*records, LimitSet(name="max_cost", value=2)])
+    assert (now.limits, now.added) == ((("max_cost", 2),), ())
+
+
 def test_moving_on_and_waiting_do_not_allow_more() -> None:
     assert fold([*after("research", left()), wait_record(), WaitEnded(), PLAN]).used.sessions == 1
 
@@ -400,6 +449,25 @@ def test_a_wait_that_is_over_is_remembered_for_the_next_session_only() -> None:
     assert fold(waiting).wait == wait_record()
     assert fold([*waiting, WaitEnded()]).waited == wait_record()
     assert fold([*waiting, WaitEnded(), started("research", 2)]).waited is None
+
+
+def test_only_time_that_an_outage_took_counts_as_away() -> None:
+    def away(kind: str, **ended: Any) -> float:
+        failed = left(ending="crashed", outage=True)
+        return fold([begun("research"), started(), failed, wait_record(kind=kind), WaitEnded(**ended)]).streaks.away
+
+    assert [away("outage"), away("outage", early=True), away("retry"), away("agent")] == [300, 0, 300, 0]
+
+
+def test_an_agent_that_failed_may_be_tried_again_after_a_good_session() -> None:
+    failed: list[Record] = [
+        begun("research"),
+        started(),
+        CRASH,
+        AgentTakesOver(agent="codex", after="claude", cause="no key"),
+    ]
+    assert fold([*failed, started(), CRASH]).unable == ("claude",)
+    assert fold([*failed, started(), left()]).unable == ()
 
 
 # Runs
@@ -440,6 +508,31 @@ def test_a_new_run_begins_anew_and_keeps_what_is_owed_to_the_human() -> None:
         steer=(Steer("1", "still owed"),),
         seconds=15,
     )
+
+
+def test_a_new_run_keeps_what_a_human_set_for_the_task() -> None:
+    pinned = DefinitionFound(workflow="rpi", definitions=RPI, digest="agreed", agreed=True)
+    refused = DefinitionFound(workflow="rpi", definitions=RPI, digest="refused", agreed=False)
+    tests = Criterion(name="tests", command="pytest")
+    criteria = CriteriaFound(digest="d", criteria=[tests], agreed=True)
+    began = StartedWith(agent="claude")
+    place = WorktreeSet(branch="marathon/x", folder="/worktrees/x")
+    set_before: list[Record] = [
+        OversightSet(oversight="colleague"),
+        LimitSet(name="max_cost", value=5),
+        began,
+        place,
+        pinned,
+        criteria,
+    ]
+    shown = gate("redefined", digest="refused", answered={"c1": "done"})
+    now = fold([begun("research"), *set_before, refused, shown, verdict("redo"), RESTART, RUN_2])
+    assert now.run == 2
+    assert (now.oversight, now.limits) == ("colleague", (("max_cost", 5),))
+    assert (now.started_with, now.worktree) == (began, place)
+    assert (now.pinned, now.definition, now.kept) == (pinned, refused, "refused")
+    assert (now.criteria, now.agreed) == (criteria, (tests,))
+    assert now.comment_answers == (("c1", "done"),)
 
 
 def test_a_finished_and_a_cancelled_task_say_so() -> None:

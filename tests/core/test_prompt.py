@@ -89,10 +89,10 @@ def test_what_the_human_wrote_is_quoted_once_and_in_order() -> None:
 
 
 def test_each_comment_without_an_answer_is_named_with_its_place() -> None:
-    gone = Standing(Comment("c2", "a\nb", file="plan.md", first=9, last=9), None)
+    gone = Standing(Comment("c2", "a\nb", file="plan.md", first=9, last=9, quote="# Plan"), None)
     prompt = build_prompt(briefing(PLAN, comments=[*SOMETIMES["## Comments to answer"]["comments"], gone]))
     assert "> c1 (must be answered, plan.md lines 5-6): why?" in prompt
-    assert "> c2 (a note, plan.md line 9 (that text is gone)): a b" in prompt
+    assert "> c2 (a note, plan.md line 9 (that text is gone)): a\n> b\n>\n> > # Plan\n" in prompt
     assert "`## Answers` of plan.md" in prompt
     without_output = replace(IMPLEMENT, output=None)
     assert "## Answers" not in build_prompt(briefing(without_output, comments=[gone]))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marathon.core.state import MAX_BYTES, StateInvalid, TaskState, parse_state
+from marathon.core.state import MAX_BYTES, StateInvalid, TaskState, parse_state, rating_in
 from marathon.core.text import utc
 from tests.core.making import thorough
 
@@ -187,3 +187,12 @@ def test_rewriting_leaves_the_value_it_was_made_from_alone() -> None:
 
 def test_times_are_written_in_utc() -> None:
     assert utc(datetime(2026, 2, 3, 1, 0, 0, 999, tzinfo=timezone(timedelta(hours=2)))) == "2026-02-02T23:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("points", "read"), [(0, 0), (10, 10), (7.4, 7), (-1, None), (10.1, None), (True, None), ("7", None), (None, None)]
+)
+def test_a_rating_is_from_0_to_10(points: object, read: int | None) -> None:
+    found = rating_in({"points": points, "missing": ["a\nb", 3]})
+    assert (found.points if found else None) == read
+    assert found is None or found.missing == ["a b"]

@@ -239,7 +239,7 @@ def test_refused_definitions_on_disk_leave_the_others_usable(tmp_path: Path) -> 
     write_workflow(folder, "broken", "name = ")
     write_workflow(folder, "follower", 'name = "F"\n[[phases]]\nworkflow = "outside"\n')
     found = load_workflows(tmp_path)
-    assert set(found.workflows) == {"good", "loop", "rpi"}
+    assert set(found.workflows) == {"fix", "good", "loop", "rpi"}
     assert places(found.workflows, "good")[0][1].brief == "The brief."
     assert set(found.refused) == {"outside", "linked", "absent", "twice", "broken", "follower"}
     assert "outside of the workflow's folder" in found.refused["outside"]
@@ -262,8 +262,8 @@ def test_the_project_wins_over_the_user_and_the_user_over_the_built_in(tmp_path:
     write_workflow(project / ".marathon" / "workflows", "rpi", toml("The project's"))
     found = load_workflows(project)
     names = {key: one.name for key, one in found.workflows.items()}
-    assert names == {"loop": "Loop", "rpi": "The project's", "mine": "The user's"}
-    assert found.sources == {"loop": "built-in", "rpi": "project", "mine": "user"}
+    assert names == {"fix": "Fix", "loop": "Loop", "rpi": "The project's", "mine": "The user's"}
+    assert found.sources == {"fix": "built-in", "loop": "built-in", "rpi": "project", "mine": "user"}
 
 
 @pytest.mark.usefixtures("home")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from marathon.agents.codex import called
 from marathon.core.courses.workflow import Phase
 from marathon.core.events import Event, ToolCalled, ToolEnded, paths_written
 from marathon.core.records import Writes
-from marathon.core.writes import together, told, told_agent, without
+from marathon.core.writes import rule, together, told, told_agent, without
 
 FIRST = Writes(files=["a.py", "b.py"], count=2, tree="t1", by_agent=["b.py"])
 SECOND = Writes(files=["b.py", "c.py"], count=2, tree="t2", commit="c2" * 20, was="c1" * 20, commits=1)
@@ -63,3 +64,17 @@ def test_what_was_undone_in_a_worktree_is_not_for_a_human_to_undo() -> None:
     undone = Writes(files=["x.py"], count=1, patch="p")
     assert without(undone, ["x.py"], "c") == undone
     assert without(SECOND, [], "c2" * 20) == replace(SECOND, commit="", was="", commits=0)
+
+
+@pytest.mark.parametrize(
+    ("writes", "only"),
+    [
+        ("project", None),
+        ("task", "write only in `docs/x/`."),
+        ("none", "write only `docs/x/plan.md` and `docs/x/task.md` and `docs/x/STATE.json`."),
+    ],
+)
+def test_an_agent_is_told_where_its_phase_may_write(writes: Any, only: str | None) -> None:
+    phase = Phase(id="plan", name="Plan", brief="b", output="plan.md", checklist="task.md", writes=writes)
+    said = rule(phase, "docs/x")
+    assert said == "" if only is None else only in said

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,7 @@ class Sweeper:
     """Runs command lines with everything imported already: a point of a sweep costs a fork, not a start of Python."""
 
     def __init__(self) -> None:
+        self._alone = threading.Lock()  # some tests type at the same moment
         self._server = subprocess.Popen(
             [sys.executable, "-P", str(HERE / "sweeper.py")],
             env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -88,9 +90,10 @@ class Sweeper:
     def _ask(self, request: dict[str, Any]) -> Any:
         assert self._server.stdin
         assert self._server.stdout
-        self._server.stdin.write(json.dumps(request) + "\n")
-        self._server.stdin.flush()
-        return json.loads(self._server.stdout.readline())
+        with self._alone:
+            self._server.stdin.write(json.dumps(request) + "\n")
+            self._server.stdin.flush()
+            return json.loads(self._server.stdout.readline())
 
 
 @contextmanager
@@ -117,6 +120,8 @@ def copy_of(world: World, folder: Path) -> World:
         note.parent.rename(copied.kept)
         (copied.task / ".marathon").unlink(missing_ok=True)
         (copied.task / ".marathon").symlink_to(copied.kept)
+        lock = copied.kept / "lock"
+        lock.write_text(lock.read_text().replace(str(world.project), str(copied.project)))
     return copied
 
 

@@ -15,6 +15,7 @@ import traceback
 from types import FrameType
 from typing import Any, NoReturn
 
+import marathon.__main__
 import marathon.cli.run  # so that a child need not import it again
 from marathon.cli.main import main
 
@@ -63,6 +64,8 @@ def carry_out(
         os.environ.clear()
         os.environ.update(env)
         os.chdir(cwd)
+        sys.argv = [marathon.__main__.__file__, *args]
+        sys.orig_argv = [sys.executable, "-P", "-m", "marathon", *args]
         for fd, path in ((0, os.devnull), (1, out), (2, err)):
             os.dup2(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), fd)
         countdown = Countdown(kill_at or 0, of)

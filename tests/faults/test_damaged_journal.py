@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.process.driver import Pty
-from tests.runner.conftest import forks as forks
-from tests.runner.conftest import world as world
+from tests.support.forked import world as world
 from tests.support.world import World, finish, plan, research
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from functools import partial
@@ -120,6 +121,40 @@ def test_while_a_verdict_is_given(cli: Sweeper, world: World, tmp_path: Path) ->
         assert killed.read("human.md").count("check auth") == 1, point
         assert_in_order(killed)
     assert seen == {False, True}
+
+
+def test_while_a_comment_is_made(cli: Sweeper, world: World, tmp_path: Path) -> None:
+    assert cli.run(world, *marathon_args()) == 3
+    comment = ["comment", "task", "why so?"]
+    kept = set()
+    for killed, point in at_each_change(cli, world, comment, 2, 0, tmp_path):
+        assert cli.run(killed, "comments", "task", "--json") == 0
+        made = len(json.loads(cli.printed(killed)))
+        kept.add(made)
+        if not made:
+            assert cli.run(killed, *comment) == 0, point
+        assert_commented_once(cli, killed, point)
+    assert kept == {0, 1}
+
+
+def test_while_a_comment_is_taken_up(cli: Sweeper, world: World, tmp_path: Path) -> None:
+    assert cli.run(world, *marathon_args()) == 3
+    assert cli.run(world, "approve", "task") == 0
+    message = {"kind": "comment", "comment": {"id": "c1", "text": "why so?", "kind": "must"}}
+    (world.kept / "inbox" / "1.json").write_text(json.dumps(message))
+    for killed, point in at_each_change(cli, world, marathon_args(), 9, 3, tmp_path):
+        assert_commented_once(cli, killed, point)
+        (told,) = killed.agent.glob("prompt-1-*-plan")
+        assert "> c1 (must be answered): why so?" in told.read_text(), point
+
+
+def assert_commented_once(cli: Sweeper, killed: World, point: str) -> None:
+    """It is on record, and human.md shows it, once a runner has been there again."""
+    assert cli.run(killed, *marathon_args()) == 3, cli.printed(killed) + point
+    assert [[each["id"] for each in record["comments"]] for record in killed.records("commented")] == [["c1"]], point
+    assert killed.read("human.md").count("why so?") == 1, point
+    assert not list((killed.kept / "inbox").glob("[0-9]*")), point
+    assert_in_order(killed)
 
 
 def assert_archived_as_a_set(world: World) -> None:

@@ -6,8 +6,7 @@ import json
 import os
 import time
 
-from tests.runner.conftest import forks as forks
-from tests.runner.conftest import world as world
+from tests.support.forked import world as world
 from tests.support.world import World, plan, research
 
 

@@ -21,6 +21,7 @@ from tests.process.driver import alive, until
 from tests.support.world import World, finish, plan, research
 
 Start = Callable[..., subprocess.Popen[str]]
+EARLIER = "m-20260202-143000-1-abcdef"
 NAMED = re.compile(r"Another runner has this task \(pid (\d+) on \S+, for \S+\)")
 
 
@@ -173,19 +174,17 @@ def test_what_outlives_runner_and_guardian_is_named_and_ended_by_the_next_start(
 
 def leave_note(world: World, **fields: object) -> None:
     """The lock as an earlier runner left it."""
-    own = world.task / ".marathon"
-    own.mkdir(mode=0o700, exist_ok=True)
-    note = {"pid": 1, "host": "here", "runner": "m-20260202-143000-1-abcdef", "since": 1.0, "resume": "", **fields}
-    (own / "lock").write_text(json.dumps(note))
+    world.kept.mkdir(mode=0o700, parents=True, exist_ok=True)
+    note = {"pid": 1, "host": "here", "runner": EARLIER, "since": 1.0, "resume": "", **fields}
+    (world.kept / "lock").write_text(json.dumps(note))
 
 
 def test_a_reused_pid_blocks_nobody_and_is_never_signalled(world: World, stranger: subprocess.Popen[bytes]) -> None:
     world.script(research())
-    runner = "m-20260202-143000-1-abcdef"
-    leave_note(world, pid=stranger.pid, runner=runner)
+    leave_note(world, pid=stranger.pid)
     world.states.mkdir(mode=0o700)
-    mail = {"runnerId": runner, "pid": stranger.pid, "taskDir": str(world.task)}
-    (world.states / f"{runner}.json").write_text(json.dumps(mail))
+    mail = {"runnerId": EARLIER, "pid": stranger.pid, "taskDir": str(world.task)}
+    (world.states / f"{EARLIER}.json").write_text(json.dumps(mail))
     done = world.run()
     assert done.returncode == 3
     assert "Ending pid" not in done.stdout
@@ -194,11 +193,15 @@ def test_a_reused_pid_blocks_nobody_and_is_never_signalled(world: World, strange
     assert stranger.communicate()[0] == b""
 
 
-@pytest.mark.parametrize("other", ["m-20260202-143000-1-abcdef0", "m-20260202-143000-1-abcde", ""])
-def test_processes_of_other_runners_are_left_alone(world: World, other: str) -> None:
+@pytest.mark.parametrize(
+    ("runner", "task"), [(f"{EARLIER}0", ""), (EARLIER[:-1], ""), ("", ""), (EARLIER, ""), (EARLIER, "-2")]
+)
+def test_processes_of_other_runners_and_of_other_tasks_are_left_alone(world: World, runner: str, task: str) -> None:
+    """Whatever runner a note names, only what was started for this task can be ended by it."""
     world.script(research())
     leave_note(world, pid=2**22 - 1)
-    sleeper = subprocess.Popen(["sleep", "1000"], env={**os.environ, "MARATHON_RUNNER_ID": other})
+    started_for = {"MARATHON_TASK_DIR": f"{world.task}{task}"} if task else {}
+    sleeper = subprocess.Popen(["sleep", "1000"], env={**os.environ, "MARATHON_RUNNER_ID": runner, **started_for})
     try:
         assert world.run().returncode == 3
         assert sleeper.poll() is None

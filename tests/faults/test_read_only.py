@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.debian import need_bubblewrap
 from tests.support.world import World, research
 
 # What lets root write everywhere; without these, permissions mean for root what they mean for everybody.
@@ -24,11 +25,11 @@ def as_an_ordinary_user() -> None:
                 os._exit(99)
 
 
-def run(world: World, *argv: str) -> subprocess.CompletedProcess[str]:
+def run(world: World, *argv: str, **more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         argv,
         cwd=world.project,
-        env=world.env(PYTHONDONTWRITEBYTECODE="1"),
+        env=world.env(PYTHONDONTWRITEBYTECODE="1", **more),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -85,6 +86,38 @@ def test_records_of_the_runner_that_cannot_be_written_are_named(world: World, lo
     assert "Traceback" not in done.stderr
     assert world.sessions() == 1
     assert world.read(".marathon/journal.jsonl").startswith(before)
+
+
+@pytest.mark.parametrize("command", ["--task", "loop"])
+@pytest.mark.parametrize("place", ["a file", "below a file", "read-only"])
+def test_where_no_record_can_be_kept_a_sentence_says_so_before_anything_starts(
+    world: World, locked: Locked, place: str, command: str
+) -> None:
+    world.script(research())
+    (world.home / "file").touch()
+    (world.home / "ro").mkdir()
+    locked(world, world.home / "ro")
+    folder = {"a file": "file", "below a file": "file/x", "read-only": "ro"}[place]
+    loop = ("loop", "run", "l", "--trust", "--agent", "rehearsal")
+    argv = world.argv(*(world.task_args() if command == "--task" else loop))
+    before = sorted(world.project.rglob("*"))
+    done = run(world, *argv, XDG_STATE_HOME=str(world.home / folder))
+    assert (done.returncode, world.sessions()) == (1, 0)
+    assert done.stderr.startswith(f"pi-marathon: What is known of tasks cannot be kept in {world.home / folder}")
+    assert done.stderr.rstrip().endswith("export XDG_STATE_HOME=FOLDER")
+    assert sorted(world.project.rglob("*")) == before
+
+
+def test_without_a_home_folder_it_is_said_too(world: World) -> None:
+    done = run(world, *world.argv(*world.task_args()), HOME="/dev/null", XDG_STATE_HOME="")
+    assert (done.returncode, "cannot be kept in /dev/null/" in done.stderr) == (1, True)
+    done = run(world, *world.argv(*world.task_args()), HOME="nowhere")
+    assert (done.returncode, "because HOME is 'nowhere'" in done.stderr) == (1, True)
+    need_bubblewrap()
+    stranger = ("bwrap", "--unshare-user", "--uid", "54321", "--bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
+    done = run(world, *stranger, "env", "-u", "HOME", *world.argv(*world.task_args()), XDG_STATE_HOME="")
+    assert (done.returncode, "HOME is not set" in done.stderr) == (1, True), done.stderr
+    assert sorted(path.name for path in world.project.iterdir()) == ["task"]
 
 
 def test_a_mailbox_that_cannot_be_written_is_named_before_the_agent_starts(world: World, locked: Locked) -> None:

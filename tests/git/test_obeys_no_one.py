@@ -122,7 +122,8 @@ def act_snapshot(project: Path) -> None:
 def act_changes(project: Path) -> None:
     (project / "code.py").write_text("after\n")
     assert changes_since(project, time.time() - 60, project / "docs" / "task").files
-    assert "writable_roots" in str(codex_settings(project, str(project / "docs" / "task")))
+    settings = codex_settings(project, {"MARATHON_TASK_DIR": str(project / "docs" / "task")})
+    assert "writable_roots" in str(settings)
 
 
 def act_guard(project: Path) -> None:

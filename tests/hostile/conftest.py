@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.runner.conftest import forks as forks
-from tests.runner.conftest import world as world
 from tests.support.fixtures import in_background as in_background
 from tests.support.fixtures import typed as typed
+from tests.support.forked import forks as forks
+from tests.support.forked import world as world
 
 
 @pytest.fixture

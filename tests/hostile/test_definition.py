@@ -10,7 +10,7 @@ from tests.support.world import ROOT, Entry, World, finish, plan, research
 
 BUILT_IN = (ROOT / "marathon" / "workflows" / "rpi" / "workflow.toml").read_text()
 WITHOUT_REVIEWS = BUILT_IN.replace("gate = true", "gate = false")
-KEYS_SHOWN = b"[q]      Quit marathon"
+ASKED = b"[y/n]"
 
 
 def phases(*names: str, gate: bool = False) -> str:
@@ -165,22 +165,38 @@ def test_in_a_terminal_the_difference_stands_above_the_keys(world: World, on_ter
     world.run()
     world.cli("approve", "task")
     terminal = on_terminal()
-    shown = terminal.expect(KEYS_SHOWN)
+    terminal.resize(200, 80)
+    shown = terminal.expect(ASKED)
     assert b"The workflow rpi was changed:" in shown
-    assert b"[Enter]  Use the changed workflow from now on" in shown
-    assert b"[r]      Keep the workflow that this task has" in shown
-    terminal.send(b"r")
+    assert b"Use the changed workflow from now on? [y/n]" in shown
+    assert b"MARATHON PAUSED" not in shown, "it is a question, and the marathon has not begun"
+    terminal.send(b"?")
+    terminal.expect(b"[n]      No: keep the workflow that this task has")
+    terminal.send(b"n")
     terminal.expect(b"Phase: plan")
 
 
-def test_in_a_terminal_enter_agrees_to_the_projects_workflow(world: World, on_terminal: Callable[..., Pty]) -> None:
+def test_what_is_agreed_to_is_shown_to_its_end_and_an_enter_is_no_yes(
+    world: World, on_terminal: Callable[..., Pty]
+) -> None:
     bring(world, "rpi", WITHOUT_REVIEWS)
     world.script(research(), plan(), finish())
     terminal = on_terminal()
-    shown = terminal.expect(KEYS_SHOWN)
+    terminal.resize(12, 80)
+    shown = terminal.expect(b"Page 1 of ")
     assert b"This project replaces the workflow rpi:" in shown
-    assert b"[Enter]  Agree to exactly this workflow" in shown
+    terminal.expect(b"go on")
+    terminal.send(b"y")  # before the end was seen
+    terminal.expect(b"y is not one of the options")
+    left = True
+    while left:
+        terminal.send(b" ")
+        left = b"go on" in terminal.expect(b"[q] quit")
+    terminal.expect(b"[?] more")
     terminal.send(b"\r")
+    terminal.expect(b"Enter is not one of the options")
+    assert not world.records("gate_answered")
+    terminal.send(b"y")
     terminal.expect(b"Completed")
 
 

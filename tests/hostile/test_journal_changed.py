@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 
 from tests.process.driver import Pty, until
-from tests.runner.conftest import forks as forks
-from tests.runner.conftest import world as world
 from tests.support.fixtures import in_background as in_background
 from tests.support.world import World, chunk, finish, plan, research
 
@@ -82,14 +80,69 @@ def test_the_link_never_shows_in_git_status(world: World) -> None:
     assert sorted(shown.stdout.split()[1::2]) == ["task/STATE.json", "task/research.md"]
 
 
-def test_a_link_removed_between_two_starts_is_no_way_past_a_review(world: World) -> None:
+def test_a_copy_of_a_round_that_an_agent_changed_is_not_compared(world: World) -> None:
+    """Else the review would say that nothing has changed."""
+    copy = "task/.marathon/runs/001/rounds/research-1.md"
+    second = research(write={"research.md": "two\n"}, run=f"printf 'two\\n' > {copy}")
+    world.script(research(write={"research.md": "one\n"}), second)
+    assert world.run().returncode == 3
+    assert world.cli("redo", "task", "-m", "more").returncode == 0
+    ran = world.run()
+    assert (ran.returncode, world.read(".marathon/runs/001/rounds/research-1.md")) == (3, "two\n")
+    assert "nothing changed" not in ran.stdout
+    refused = world.cli("rounds", "task", "research", "1", "2")
+    assert (refused.returncode, "was changed" in refused.stderr) == (2, True)
+
+
+MADE_UP = "mkdir task/.marathon; cp ../agent/forged task/.marathon/journal.jsonl"
+HARMS = {
+    "git clean": ("git add -f task/*.md task/*.json; git clean -fdxq", "was gone"),
+    "removed": ("rm task/.marathon", "was gone"),
+    "led elsewhere": ("ln -sfn ../../agent task/.marathon", "led elsewhere"),
+    "a folder": (f"rm task/.marathon; {MADE_UP}", "Something put"),
+    "a file": ("rm task/.marathon; echo x > task/.marathon", "Something put"),
+}
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_what_is_done_to_the_link_between_two_starts_is_told_and_no_way_past_a_review(world: World, harm: str) -> None:
+    done, told = HARMS[harm]
+    forge(world)
+    in_git(world)
     world.script(research(), plan(), finish())
     assert world.run().returncode == 3
-    (world.task / ".marathon").unlink()
+    subprocess.run(["sh", "-ec", done], cwd=world.project, check=True)
     world.leave_state("running", "implement", 3)
-    assert world.run().returncode == 3
-    assert world.sessions() == 1
+    before = world.journal()
+    ran = world.run()
+    assert (ran.returncode, world.sessions()) == (3, 1)
+    assert told in ran.stdout, ran.stdout
+    assert world.journal() == before
+    assert (world.task / ".marathon").resolve() == world.kept
     assert "your review of research" in world.cli("status", "task").stdout
+
+
+@pytest.mark.parametrize("shipped", ["a folder", "a link to another task", "a link to nothing"])
+def test_a_task_that_came_with_a_record_in_its_folder_begins_at_its_beginning(world: World, shipped: str) -> None:
+    forge(world)
+    world.script(research(), research())
+    assert world.run().returncode == 3
+    assert world.cli("approve", "task").returncode == 0
+    other = world.project / "other"
+    other.mkdir()
+    (other / "instructions.md").write_text("# Another\n")
+    if shipped == "a folder":
+        (other / ".marathon").mkdir()
+        (other / ".marathon" / "journal.jsonl").write_text((world.kept / "journal.jsonl").read_text())
+    else:
+        (other / ".marathon").symlink_to(world.kept if shipped == "a link to another task" else "/nowhere/at/all")
+    args = world.task_args()
+    args[args.index("task")] = "other"
+    ran = world.cli(*args)
+    assert ran.returncode == 3
+    assert ("Something put" if shipped == "a folder" else "led elsewhere") in ran.stdout
+    assert "Phase: research | Iteration: 1" in ran.stdout
+    assert len(world.records("session_started")) == 1, "the first task's record got nothing of it"
 
 
 UNLOCK = (

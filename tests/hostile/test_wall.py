@@ -19,12 +19,14 @@ from typing import Any
 import pytest
 
 from tests.git.test_snapshot import git
+from tests.process.driver import until
 from tests.support.debian import need_bubblewrap
+from tests.support.loops import LoopWorld
 from tests.support.world import World
 
 ATTEMPTS = Path(__file__).with_name("attempts.py")
-# What a process may do on the machine anyway, or only in a mount namespace of its own: nothing to compare with.
-ONLY_INSIDE = {"umount", "remount", "unshare", "device"}
+# What is gone for every agent, or can be done only in a mount namespace of its own: nothing to compare with.
+ONLY_INSIDE = {"umount", "remount", "unshare", "device", "the terminal's variables"}
 
 
 @pytest.fixture(autouse=True)
@@ -169,3 +171,164 @@ def test_research_cannot_write_the_project(
     assert git(world.project, "log", "-1", "--format=%s") == "first\n"
     prompt = next((world.kept / "runs/001/prompts").glob("*.md")).read_text()
     assert "The project itself, its repository included, is read-only." in prompt
+
+
+# Types into its terminal as if the human had. The kernel reads only the lower half of a request.
+TYPES = """
+import ctypes, json, os
+libc, met = ctypes.CDLL(None, use_errno=True), {}
+libc.ioctl.argtypes = (ctypes.c_int, ctypes.c_ulong, ctypes.c_char_p)
+for name, request in (("TIOCSTI", 0x5412), ("with more bits", 7 << 32 | 0x5412), ("TIOCLINUX", 0x541C)):
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR)
+        met[name] = "out" if libc.ioctl(terminal, request, b"\\x0c") == 0 else os.strerror(ctypes.get_errno())
+    except OSError as error:
+        met[name] = error.strerror
+path = os.environ["MARATHON_TASK_DIR"] + "/met.json"
+with open(path + ".new", "w") as file:
+    json.dump(met, file)
+os.rename(path + ".new", path)
+"""
+REFUSED, NO_TERMINAL = "Operation not permitted", "No such device or address"
+
+
+@pytest.mark.parametrize(
+    ("options", "met"),
+    [
+        (("--mode", "tui", "--sandbox"), (REFUSED, REFUSED, REFUSED)),
+        (("--mode", "stream", "--sandbox"), (NO_TERMINAL,) * 3),
+        (("--mode", "tui"), ("out", "out", "Inappropriate ioctl for device")),
+    ],
+)
+def test_an_agent_does_not_type_into_the_terminal(world: World, options: tuple[str, ...], met: tuple[str, ...]) -> None:
+    allowed = Path("/proc/sys/dev/tty/legacy_tiocsti")
+    if "out" in met and allowed.exists() and allowed.read_text().strip() == "0":
+        met = ("Input/output error",) * 2 + met[2:]
+    (world.project / "types.py").write_text(TYPES)
+    terminal = world.typed(
+        "--task", "task", "--agent", "command", "--workflow", "loop", *options, "--", sys.executable, "-P", "types.py"
+    )
+    try:
+        until(lambda: (world.task / "met.json").exists(), "the agent to have tried")
+    finally:
+        terminal.close()
+    assert tuple(json.loads(world.read("met.json")).values()) == met
+
+
+# Adds to files, moves files away, commits, and says what it could.
+HARM = """
+import json, os, subprocess, sys
+done = {}
+for name in sys.argv[1:]:
+    try:
+        open(name, "a").close()
+        os.rename(name, name + ".away")
+        done[name] = True
+    except OSError:
+        done[name] = False
+commit = ["git", "-c", "user.name=n", "-c", "user.email=e", "commit", "-qm", "work", "--allow-empty"]
+done["commit"] = subprocess.run(commit).returncode == 0
+with open(os.environ["MARATHON_TASK_DIR"] + "/done.json", "w") as file:
+    json.dump(done, file)
+"""
+
+
+def harmed(world: World, *options: str, names: list[Path]) -> dict[str, bool]:
+    argv = [sys.executable, "-c", HARM, *map(str, names)]
+    once = ("--workflow", "loop", "--max-iterations", "1", "--sandbox")
+    ran = world.cli("--task", "task", "--agent", "command", *once, *options, "--", *argv)
+    assert (world.task / "done.json").exists(), ran.stdout + ran.stderr
+    return dict(json.loads(world.read("done.json")))
+
+
+def test_in_a_worktree_git_keeps_its_links_and_the_project_is_left_alone(world: World) -> None:
+    project, repository = world.project, world.project / ".git"
+    (project / "code.py").touch()
+    git(project, "init", "-q")
+    git(project, "add", "code.py")
+    git(project, "commit", "-qm", "first")
+    git(project, "worktree", "add", "-q", "-b", "side", str(world.home / "side"))
+    mine, side = repository / f"worktrees/task-{world.kept.name[:8]}", repository / "worktrees/side"
+    names = [Path(".git"), repository / "hooks/pre-commit", repository / "config"]
+    names += [mine / "commondir", mine / "gitdir", side / "commondir", side / "HEAD"]
+    done = harmed(world, "--worktree", names=[*names, Path("code.py"), project / "code.py"])
+    done.pop(str(project / "code.py"))  # in /tmp, which is another one inside
+    assert (project / "code.py").exists()
+    assert done == {str(name): False for name in names} | {"code.py": True, "commit": True}
+    assert git(project, "log", "-1", "--format=%s", "marathon/task") == "work\n"
+
+
+@pytest.mark.parametrize("planted", ["file", "link"])
+def test_an_agent_does_not_choose_the_repository_that_it_may_write(world: World, tmp_path: Path, planted: str) -> None:
+    """The session before has put the entry there."""
+    other = tmp_path / "other"
+    git(tmp_path, "init", "-q", str(other))
+    entry = world.project / ".git"
+    entry.write_text(f"gitdir: {other}/.git\n") if planted == "file" else entry.symlink_to(other / ".git")
+    if planted == "link":
+        ran = world.cli("--task", "task", "--agent", "command", "--sandbox", "--", "true")
+        assert ran.returncode == 7
+        assert f"{entry} is a link" in ran.stdout + ran.stderr
+    else:
+        assert harmed(world, names=[other / ".git/description"]) == {
+            f"{other}/.git/description": False,
+            "commit": False,
+        }
+
+
+def test_checks_run_what_the_agent_wrote_behind_the_same_wall(world: World, machine: Path) -> None:
+    harm = f"echo x >> {machine}/home/.bashrc || touch held; echo y > made; test -e held"
+    (world.task / "checks.toml").write_text(f'[[check]]\nname = "x"\ncommand = "{harm}"\n')
+    state = '{"state": "completed", "phase": "done", "iteration": 1, "updatedAt": "2026-02-02T14:30:00Z"}'
+    agent = ("sh", "-c", f"echo '{state}' > task/STATE.json; echo done > task/result.md")
+    once = ("--workflow", "loop", "--trust", "--max-iterations", "1", "--sandbox")
+    ran = world.cli("--task", "task", "--agent", "command", *once, "--", *agent)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert (machine / "home/.bashrc").read_text() == "# mine\n"
+    assert (world.project / "made").exists()
+
+
+def test_a_measured_loop_and_what_it_measures_stay_inside(world: World, machine: Path) -> None:
+    loop, out = LoopWorld(world), machine / "home/out"
+    held = f"touch {out} 2>/dev/null; "
+    loop.start(verify=f"{held}touch .git {loop.folder}/state.json 2>/dev/null; cat speed")
+    harm = f"{held}echo x >> {loop.folder}/results.jsonl; echo 50 > speed"
+    once = ("--trust", "--agent", "command", "--max-iterations", "1", "--sandbox")
+    ran = loop.type("loop", "run", "perf", *once, "--", "sh", "-c", harm)
+    assert loop.actions()[-2:] == ["baseline", "keep"], ran.stdout + ran.stderr
+    assert loop.speed() == "50"
+    assert not out.exists()
+
+
+def test_offline_needs_an_agent_without_a_model_and_hosts_are_not_chosen(world: World) -> None:
+    offline = world.cli("--task", "task", "--agent", "command,codex", "--sandbox=offline", "--", "true")
+    assert offline.returncode == 2
+    assert "--sandbox=offline: codex asks a model, and has no network then" in offline.stderr
+    hosts = world.cli("--task", "task", "--agent", "command", "--sandbox=api.anthropic.com", "--", "true")
+    assert hosts.returncode == 2
+    assert "the network is on or off here, not open for some hosts" in hosts.stderr
+
+
+@pytest.mark.parametrize(
+    ("bwrap", "said"),
+    [
+        ('[ $1 = --version ] && echo "bubblewrap 0.3.1" || exit 1', "bwrap 0.3.1 is too old"),
+        (
+            "echo 'bwrap: No permissions to create new namespace' >&2; exit 1",
+            "No permissions to create new namespace. ",
+        ),
+        ("", "bwrap was not found. Install bubblewrap"),
+    ],
+)
+def test_doctor_and_the_start_say_what_the_sandbox_lacks(world: World, bwrap: str, said: str) -> None:
+    folder = world.home / "bin"
+    folder.mkdir()
+    for name in ("sh", "env", "git"):
+        (folder / name).symlink_to(str(shutil.which(name)))
+    if bwrap:
+        (folder / "bwrap").write_text(f"#!/bin/sh\n{bwrap}\n")
+        (folder / "bwrap").chmod(0o755)
+    started = world.cli("--task", "task", "--agent", "command", "--sandbox", "--", "true", PATH=str(folder))
+    assert started.returncode == 1
+    assert said in started.stderr
+    assert said.partition(". ")[0] in world.cli("doctor", PATH=str(folder)).stdout

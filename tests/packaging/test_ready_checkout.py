@@ -2,18 +2,24 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.packaging.checkouts import copy_checkout, quick_checkout, start
 
 
-def test_a_ready_checkout_starts_without_a_word(tmp_path: Path) -> None:
-    checkout = quick_checkout(tmp_path / "checkout")
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for these tests, each of which leaves it ready."""
+    return quick_checkout(tmp_path_factory.mktemp("ready") / "checkout")
+
+
+def test_a_ready_checkout_starts_without_a_word(checkout: Path, tmp_path: Path) -> None:
     done = start(checkout / "bin" / "pi-marathon", "--help", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "pi-marathon" in done.stdout
 
 
-def test_help_of_a_command_that_needs_more_packages_installs_none(tmp_path: Path) -> None:
-    checkout = quick_checkout(tmp_path / "checkout")
+def test_help_of_a_command_that_needs_more_packages_installs_none(checkout: Path, tmp_path: Path) -> None:
     for command in ("mcp", "web", "review"):
         done = start(checkout / "bin" / "pi-marathon", command, "--help", cwd=tmp_path)
         assert (done.returncode, done.stderr) == (0, "")
@@ -21,19 +27,19 @@ def test_help_of_a_command_that_needs_more_packages_installs_none(tmp_path: Path
     assert "up to date" in start(checkout / "bin" / "pi-marathon", "mcp", cwd=tmp_path).stderr
 
 
-def test_symlinks_from_elsewhere_and_a_moved_checkout(tmp_path: Path) -> None:
-    checkout = quick_checkout(tmp_path / "checkout").rename(tmp_path / "moved away")
+def test_symlinks_from_elsewhere_and_a_moved_checkout(checkout: Path, tmp_path: Path) -> None:
+    moved = checkout.rename(tmp_path / "moved away")
     bin_folder = tmp_path / "bin"
     bin_folder.mkdir()
     (bin_folder / "first").symlink_to("../moved away/bin/pi-marathon")
     (bin_folder / "second").symlink_to(bin_folder / "first")
-    for command in (bin_folder / "first", bin_folder / "second", checkout / ".venv" / "bin" / "pi-marathon"):
+    for command in (bin_folder / "first", bin_folder / "second", moved / ".venv" / "bin" / "pi-marathon"):
         done = start(command, "--help", cwd=bin_folder)
         assert (done.returncode, done.stderr) == (0, ""), command
+    moved.rename(checkout)
 
 
-def test_files_of_the_users_project_are_not_imported(tmp_path: Path) -> None:
-    checkout = quick_checkout(tmp_path / "checkout")
+def test_files_of_the_users_project_are_not_imported(checkout: Path, tmp_path: Path) -> None:
     project = tmp_path / "project"
     for name in ("marathon", "click", "json"):
         (project / name).mkdir(parents=True)
@@ -42,8 +48,7 @@ def test_files_of_the_users_project_are_not_imported(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_changed_pins_are_installed_once(tmp_path: Path) -> None:
-    checkout = quick_checkout(tmp_path / "checkout")
+def test_changed_pins_are_installed_once(checkout: Path, tmp_path: Path) -> None:
     with (checkout / "requirements.txt").open("a") as pins:
         pins.write("# another line\n")
     first = start(checkout / "bin" / "pi-marathon", "--help", cwd=tmp_path)
@@ -52,8 +57,7 @@ def test_changed_pins_are_installed_once(tmp_path: Path) -> None:
     assert start(checkout / "bin" / "pi-marathon", "--help", cwd=tmp_path).stderr == ""
 
 
-def test_pip_failing_is_one_sentence_with_the_log_and_the_next_step(tmp_path: Path) -> None:
-    checkout = quick_checkout(tmp_path / "checkout")
+def test_pip_failing_is_one_sentence_with_the_log_and_the_next_step(checkout: Path, tmp_path: Path) -> None:
     pins = checkout / "requirements.txt"
     working_pins = pins.read_text()
     pins.write_text("click==0.0.0\n")

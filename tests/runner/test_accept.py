@@ -72,7 +72,7 @@ def test_from_a_shell_it_needs_a_reason_and_a_yes(world: World, typed: Callable[
     assert "pi-marathon accept task --yes -m 'good enough'" in refused.stderr
     inside = world.cli("accept", "task", "-m", "x", "--yes", MARATHON_RUNNER_ID="m-1")
     assert (inside.returncode, "for the human" in inside.stderr) == (2, True)
-    asked = typed("accept", "task", "-m", "good enough")
+    asked = typed("accept", "task", "-m", "good enough", "--code", world.code())
     asked.expect(b"although this is not met: Fast? [y/N]")
     asked.send(b"y\r")
     asked.expect(b"Accepted.")

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from marathon.core.budgets import Limits
-from marathon.core.records import Finished, Gate, Record, SteerTaken
+from marathon.core.records import FeedbackTaken, Finished, Gate, Record, SteerTaken
+from marathon.errors import DiskFailed
 from marathon.process.signals import Signals
 from marathon.runner.loop import run
 from marathon.runner.marathon import RunOptions
@@ -104,3 +105,24 @@ def test_a_marathon_keeps_its_records_and_messages_wherever_its_store_does(witne
     assert start(witness, store, done, finish, says=(Say("continue"), Say("continue"))) == 0
     assert isinstance(store.records[-1], Finished)
     assert not witness.task.journal_path.exists()
+
+
+@dataclass
+class FullStore(MemoryStore):
+    """Takes no records of one kind, as a disk that is full by then."""
+
+    refused: tuple[type, ...] = ()
+
+    def append(self, record: Record) -> Record:
+        if isinstance(record, self.refused):
+            raise DiskFailed("No space is left.")
+        return super().append(record)
+
+
+@pytest.mark.parametrize(("kind", "refused"), [("feedback", FeedbackTaken), ("steer", SteerTaken)])
+def test_a_humans_message_waits_until_it_is_on_record(witness: Witness, kind: Kind, refused: type) -> None:
+    store = FullStore(refused=(refused,))
+    store.put(kind, text="be quick")
+    with pytest.raises(DiskFailed):
+        start(witness, store)
+    assert [message.text for message in store.waiting.values()] == ["be quick"]

@@ -62,6 +62,16 @@ def test_a_definition_changed_under_a_task_is_explained_and_the_human_chooses(wo
     assert "new names" in world.prompt(2)
 
 
+def test_a_yes_is_for_the_workflow_that_was_shown_and_for_none_that_came_since(world: World) -> None:
+    define(world, "quick", "one")
+    world.script(does("one"))
+    assert "This project's workflow quick has 1 review (one)." in world.run("--workflow", "quick").stdout
+    assert world.cli("approve", "task").returncode == 0
+    define(world, "quick", "one", loopable=False)
+    assert "quick: The quick (not loopable)" in world.run().stdout
+    assert (world.run().returncode, world.sessions()) == (3, 0), "nor is it remembered for the next start"
+
+
 def test_on_a_terminal_the_phases_are_offered_by_number(world: World, on_terminal: Callable[..., Pty]) -> None:
     define(world, "two", "one", "two")
     world.script(does("one"), does("second"))
@@ -70,7 +80,7 @@ def test_on_a_terminal_the_phases_are_offered_by_number(world: World, on_termina
     agree_to_the_change(world)
     terminal = on_terminal()
     shown = terminal.expect(KEYS_SHOWN)
-    assert b"[2]      Go to second" in shown
+    assert b"[2] Go to second" in shown
     assert b"[Enter]" not in shown
     terminal.send(b"2")
     terminal.expect(b"Press 2 again")
@@ -110,6 +120,8 @@ def test_a_loop_starts_the_workflow_again(world: World, on_terminal: Callable[..
     world.run("--workflow", "two")
     world.cli("approve", "task")
     terminal = on_terminal()
+    assert b"[l]" not in terminal.expect(KEYS_SHOWN), "it is rare"
+    terminal.send(b"?")
     terminal.expect(b"[l]      Loop")
     terminal.expect(KEYS_SHOWN)
     terminal.send(b"l")

@@ -13,6 +13,7 @@ from tests.process.driver import Pty, alive, until
 from tests.support.world import Entry, World, finish, plan, research
 
 GATE = b"[q]      Quit marathon"
+ASKED = b"Agree to exactly these? [y/n]"
 
 
 def criteria(world: World, *items: str) -> None:
@@ -120,6 +121,17 @@ def test_commands_are_not_run_before_the_human_agreed_to_exactly_these(world: Wo
     assert (world.project / "ran").exists()
 
 
+def test_a_yes_is_for_the_commands_that_were_shown_and_for_none_that_came_since(world: World) -> None:
+    criteria(world, "`true` passes")
+    world.script(*whole(finish()))
+    assert world.run("--auto-approve").returncode == 3
+    assert world.cli("approve", "task").returncode == 0
+    criteria(world, "`true` passes", "`touch ran` passes")
+    again = world.run("--auto-approve")
+    assert (again.returncode, "touch ran" in again.stdout, world.sessions()) == (3, True, 0)
+    assert not (world.project / "ran").exists()
+
+
 def test_agreement_is_remembered_outside_of_the_project_and_for_this_project_only(world: World) -> None:
     criteria(world, "`true` passes")
     world.script(*whole(finish()), *whole(finish()))
@@ -155,15 +167,19 @@ def test_an_agent_that_drops_a_criterion_does_not_get_away_with_it(world: World)
     assert world.run("--auto-approve").returncode == 0
 
 
-def test_at_the_terminal_enter_agrees_before_the_first_session(world: World, on_terminal: Callable[..., Pty]) -> None:
+def test_at_the_terminal_y_agrees_and_enter_does_not_before_the_first_session(
+    world: World, on_terminal: Callable[..., Pty]
+) -> None:
     criteria(world, "`true` passes")
     world.script(*whole(finish()))
     terminal = on_terminal()
-    shown = terminal.expect(GATE)
+    shown = terminal.expect(ASKED)
     assert b"- true" in shown
-    assert b"[Enter]  Agree to exactly these" in shown
-    assert world.sessions() == 0
+    assert b"MARATHON PAUSED" not in shown, "it is a short question"
     terminal.send(b"\r")
+    terminal.expect(b"Enter is not one of the options")
+    assert world.sessions() == 0
+    terminal.send(b"y")
     assert b"Phase: research | Iteration: 1" in terminal.expect(GATE)
     terminal.send(b"q")
     assert terminal.wait() == 3
@@ -441,11 +457,11 @@ def test_words_are_no_agreement_and_a_refusal_reaches_the_agent(world: World, on
         plan(),
     )
     terminal = on_terminal("--auto-approve")
-    shown = terminal.expect(GATE)
+    shown = terminal.expect(ASKED)
     assert b"It is fast." in shown
     assert b"[f]" not in shown
-    terminal.send(b"r")
-    terminal.expect(b"What is wrong with them?")
+    terminal.send(b"n")
+    terminal.expect(b"No, because:")
     terminal.send(b"put the second one back\r")
     until(lambda: world.sessions() >= 3, "the refusal was heeded, and it goes on")
     assert "put the second one back" in world.prompt(2)

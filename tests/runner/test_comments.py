@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from prompt_toolkit.utils import get_cwidth
 
+from marathon.runner.review import document_text
+from marathon.store.task import Task
 from tests.process.driver import Pty
 from tests.support.world import Entry, World, chunk, plan, research
 
@@ -25,7 +30,8 @@ def found(*answers: str, **more: Any) -> Entry:
     return research(write={"research.md": PLAN + said}, **more)
 
 
-def comment(terminal: Pty, lines: bytes, text: bytes) -> None:
+def comment(terminal: Pty, lines: bytes, text: bytes) -> bytes:
+    """What was shown since the text was sent."""
     terminal.send(b"c")
     terminal.expect(b"Which lines?")
     terminal.expect(NEW_LINE)
@@ -33,8 +39,18 @@ def comment(terminal: Pty, lines: bytes, text: bytes) -> None:
     terminal.expect(b"Comment (")
     terminal.expect(NEW_LINE)
     terminal.send(text + b"\r")
-    terminal.expect(b"Saved: c")
-    terminal.expect(HINT)
+    return terminal.expect(b"Saved: c") + terminal.expect(HINT)
+
+
+def test_a_comment_cannot_name_a_document_that_lies_elsewhere(tmp_path: Path) -> None:
+    """human.md can be written by anyone, and what a comment is about is shown at the gate and on the page."""
+    folder = tmp_path / "task"
+    (folder / "notes").mkdir(parents=True)
+    for name in ("task/plan.md", "task/notes/plan.md", "secret.md"):
+        (tmp_path / name).write_text("words\n")
+    seen: Any = SimpleNamespace(task=Task(folder))
+    names = ("plan.md", "notes/plan.md", "../secret.md", f"{tmp_path}/secret.md", "notes/../../secret.md", "")
+    assert [document_text(seen, name) for name in names] == ["words\n", "words\n", "", "", "", ""]
 
 
 def test_words_that_cannot_be_written_are_shown_and_the_gate_stays(
@@ -46,7 +62,7 @@ def test_words_that_cannot_be_written_are_shown_and_the_gate_stays(
     editor.write_text("#!/bin/sh\necho 'words of an editor' > \"$1\"\n")
     editor.chmod(0o755)
     terminal.expect(KEYS_SHOWN)
-    (world.task / "human.md").mkdir()
+    (world.kept / "inbox").symlink_to("nowhere")
     terminal.send(b"c")
     terminal.expect(b"Which lines?")
     terminal.expect(NEW_LINE)
@@ -57,6 +73,12 @@ def test_words_that_cannot_be_written_are_shown_and_the_gate_stays(
     terminal.expect(b"What you typed:")
     terminal.expect(b"words of an editor")
     terminal.expect(HINT)
+    (world.kept / "inbox").unlink()
+    (world.task / "human.md").mkdir()
+    shown = comment(terminal, b"5", b"why?")
+    assert b"it is not a regular file" in shown
+    assert b"on record all the same" in shown
+    assert [each["comments"][0]["text"] for each in world.records("commented")] == ["why?"]
 
 
 def test_comments_are_sent_back_and_the_next_gate_shows_each_with_its_answer(
@@ -95,8 +117,13 @@ def test_comments_are_sent_back_and_the_next_gate_shows_each_with_its_answer(
     assert "round 2 · " in shown
     assert shown[shown.index("╔") :].count("\n") < 23, "it fits a window of 24 rows"
     assert " since round 1 · 1 of 2 comments answered" in shown.replace("\r\n", " ")
-    assert "Not answered: c2\x1b" in shown
-    assert "> c1 (must be answered, research.md line 5): why not postgres?" in world.prompt(2)
+    assert "c2: good work → not answered" in " ".join(shown.split())
+    asked = (
+        "> c1 (must be answered, research.md line 5 (that text is gone)): why not\n> postgres?\n>\n> > Use sqlite 1.\n"
+    )
+    assert asked.replace(" (that text is gone)", "") in world.prompt(2)
+    assert world.prompt(2).count("postgres?") == 1
+    assert "New from the human" in world.prompt(2), "the words of the verdict"
     assert "in a section `## Answers` of research.md" in world.prompt(2)
     terminal.send(b"o")
     listed_now = terminal.expect(HINT).decode()
@@ -130,8 +157,8 @@ def test_comments_go_along_with_an_approval_and_are_the_reason_for_a_redo(
     assert "Phase: plan" in shown
     assert "round 1 · " in shown
     assert " · 1 step" in shown
-    assert "Not answered: c1 (must)" in shown
-    assert "> name the version" in world.prompt(2)
+    assert "c1 (must): name the version → not answered" in shown
+    assert "> c1 (must be answered, research.md line 5): name the version\n" in world.prompt(2)
     terminal.send(b"s")
     assert b"- [ ] 1. step (2)" in terminal.expect(HINT)
     comment(terminal, b"1", b"")
@@ -202,7 +229,7 @@ def test_auto_approve_passes_no_comment_that_must_be_answered(world: World) -> N
     assert (ran.returncode, "c1 must be answered first" in ran.stdout) == (3, True), "made at this gate"
     world.cli("redo", "task", "-m", "see c1")
     ran = world.run("--auto-approve")
-    assert (ran.returncode, "Not answered: c1 (must), c2" in ran.stdout) == (3, True)
+    assert (ran.returncode, "c1 (must): why sqlite? → not answered" in ran.stdout) == (3, True)
     assert world.records("gate_opened")[-1]["unanswered"] == ["c1"]
     world.cli("redo", "task", "-m", "see c1")
     ran = world.run("--auto-approve", "--max-iterations", "3")
@@ -231,7 +258,8 @@ def test_what_was_withdrawn_does_not_count_anywhere(world: World, on_terminal: C
     terminal = on_terminal()
     shown = terminal.expect(KEYS_SHOWN).decode()
     assert "1 of 1 comment answered" in " ".join(shown.split())
-    assert "[o] 1 comment, none open" in " ".join(shown.split())
+    terminal.send(b"?")
+    assert "[o] 1 comment, none open" in terminal.expect(KEYS_SHOWN).decode()
     terminal.send(b"q")
     assert terminal.wait() == 3
     assert "(must) · research.md line 3 · withdrawn" in world.cli("comments", "task").stdout, "but nothing is hidden"
@@ -260,6 +288,44 @@ def test_what_cannot_be_commented_on_is_a_sentence(world: World, args: tuple[str
     refused = world.cli("comment", "task", *args)
     assert (refused.returncode, said in refused.stderr) == (2, True)
     assert not (world.task / "human.md").exists()
+
+
+FIVE = """
+import sys
+from pathlib import Path
+from marathon.runner.commenting import add_comment
+from marathon.runner.status_query import read_task
+for number in range(5):
+    add_comment(read_task(Path("task"), Path.cwd()), f"{sys.argv[1]} {number}\\n" * 50, kind="note")
+"""
+
+
+def test_several_processes_comment_at_once(world: World) -> None:
+    world.script(found())
+    world.run()
+    argv = [sys.executable, "-c", FIVE]
+    started = [subprocess.Popen([*argv, name], cwd=world.project, env=world.env()) for name in "abc"]
+    assert [process.wait(60) for process in started] == [0, 0, 0]
+    told = json.loads(world.cli("comments", "task", "--json").stdout)
+    assert {each["id"] for each in told} == {f"c{number}" for number in range(1, 16)}
+    wanted = {f"{name} {number}" for name in "abc" for number in range(5)}
+    assert {each["text"].split("\n")[0] for each in told} == wanted
+    assert all(len(set(each["text"].split("\n"))) == 1 for each in told), "no two were mixed"
+    assert world.run().returncode == 3
+    assert sum(len(record["comments"]) for record in world.records("commented")) == 15
+
+
+def test_a_comment_on_a_task_that_no_runner_has_begun_waits_for_one(world: World) -> None:
+    world.script(found(), found("- c1: done"))
+    assert "Written: c1 (must)." in world.cli("comment", "task", "why\x1b[2J?").stdout
+    assert [each["id"] for each in json.loads(world.cli("comments", "task", "--json").stdout)] == ["c1"]
+    assert not (world.task / "human.md").exists()
+    world.run()
+    assert "## Comment c1 (must) · " in world.read("human.md")
+    assert "> c1 (must be answered): why?" in world.prompt(1)
+    assert world.records("session_started")[0]["comments"] == ["c1"]
+    withdrawn = world.cli("comments", "task", "--withdraw", "c9")
+    assert (withdrawn.returncode, "There are: c1" in withdrawn.stderr) == (2, True)
 
 
 def test_an_agent_cannot_comment(world: World) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from prompt_toolkit.utils import get_cwidth
 
 from tests.process.driver import Pty, shell
 from tests.support.world import World, chunk, finish, plan, research
@@ -30,6 +31,30 @@ def test_enter_twice_and_the_marathon_runs_to_its_end(world: World, on_terminal:
     assert terminal.wait() == 0
     assert terminal.cooked()
     assert world.sessions() == 6
+
+
+def test_a_gate_with_much_to_say_fits_a_window_of_80_by_24(world: World, on_terminal: Callable[..., Pty]) -> None:
+    long = "It is as it is for a reason that takes long to tell. " * 9
+    again = {"state": "paused", "phase": "research", "note": long, "answers": {f"c{n}": long for n in range(1, 8)}}
+    world.script(research(), research() | {"state": again})
+    world.run()
+    for n in range(1, 10):
+        world.cli("comment", "task", f"Why is it so, the {n}th time?")
+    world.cli("redo", "task", "-m", "see there")
+    terminal = on_terminal(NO_COLOR="1")
+    terminal.resize(24, 80)
+    terminal.expect("╔".encode())
+    shown = "╔" + terminal.expect(b"[?] more\r\n").decode()
+    rows = shown.replace("\r", "").split("\n")
+    assert len(rows) <= 24, "with one for the cursor"
+    assert [row for row in rows if get_cwidth(row) > 80] == []
+    words = " ".join(shown.split())
+    for kept in ("Phase: research | Iteration: 2", "Note: It is as", "c8 (must): Why", "[Enter]", "[q] Quit marathon"):
+        assert kept in words
+    terminal.send(b"?")
+    every = terminal.expect(b"[x]      Cancel this run").decode()
+    assert "[t] log" in every
+    terminal.send(b"q")
 
 
 def test_feedback_is_appended_and_told_to_exactly_one_session(world: World, on_terminal: Callable[..., Pty]) -> None:
@@ -148,7 +173,7 @@ def test_text_meant_as_feedback_passes_no_gate(world: World, on_terminal: Callab
     terminal = on_terminal()
     assert b"\x1b[?2004h" in terminal.expect(b"[q]      Quit marathon"), "the terminal is to say what is pasted"
     terminal.send(typed)
-    terminal.expect(b"Send it as feedback? [f] continue to plan")
+    terminal.expect(b"Send it as feedback? [f] Continue to next phase (plan)")
     assert not world.records("gate_answered")
     terminal.send(b"\r")
     terminal.expect(b"Phase: plan")
@@ -164,9 +189,9 @@ def test_after_an_edit_the_instructions_are_judged_anew(
     (world.task / "instructions.md").write_text("# Do it\n\n## Success Criteria\n\n- `test first`\n")
     world.script(research())
     terminal = on_terminal(EDITOR=str(editor))
-    assert b"- test first" in terminal.expect(b"[q]      Quit marathon")
+    assert b"- test first" in terminal.expect(b"[y/n]")
     terminal.send(b"e")
-    assert b"- test second" in terminal.expect(b"[q]      Quit marathon")
+    assert b"- test second" in terminal.expect(b"[y/n]")
     assert not world.sessions()
 
 

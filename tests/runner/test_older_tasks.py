@@ -112,7 +112,7 @@ def test_an_open_gate_is_still_open_and_its_answer_leads_on(world: World, name: 
     logs = files_of(world.task / ".marathon" / "runs")
     ran = world.run()
     assert ran.returncode == code, ran.stdout + ran.stderr
-    assert "MARATHON PAUSED" in ran.stdout
+    assert ("MARATHON PAUSED" in ran.stdout) is (name != "gate_checks"), "what is agreed to is a short question"
     assert f"pi-marathon {verb} task" in ran.stdout
     assert world.sessions() == 0, "nothing begins before the human has answered"
     answered = world.cli(verb, "task", *words)
@@ -122,6 +122,83 @@ def test_an_open_gate_is_still_open_and_its_answer_leads_on(world: World, name: 
     assert {path: kept[path] for path in logs if path.name != "summary.md"} == {
         path: data for path, data in logs.items() if path.name != "summary.md"
     }
+
+
+@pytest.mark.parametrize("copy", ["another one", "gone"])
+def test_a_record_that_does_not_fit_its_copy_is_one_question(
+    world: World, on_terminal: Callable[..., Pty], copy: str
+) -> None:
+    """And what is said to the task before it is started gets to know what to type."""
+    restore(world, "plan_gate_with_feedback")
+    journal = world.task / ".marathon" / "journal.jsonl"
+    if copy == "gone":
+        shutil.rmtree(world.kept)
+    else:
+        journal.write_text(journal.read_text() + '{"n":90,"at":"","type":"remark","text":"forged"}\n' * 2)
+    for words in (["approve"], ["redo"], ["answer"], ["comment"], ["steer"], ["cancel", "--yes"], ["accept", "-m"]):
+        refused = world.cli(
+            words[0], "task", *words[1:], *(["words"] if words[0] not in ("approve", "redo", "cancel") else [])
+        )
+        assert (refused.returncode, "Start it first" in refused.stderr) == (2, True), (words, refused.stderr)
+        assert "pi-marathon --task task" in refused.stderr
+    refused = world.run()
+    assert refused.returncode == 3
+    assert "Go on from what its folder says" in refused.stderr
+    assert journal.exists() or copy == "gone"
+    terminal = on_terminal()
+    terminal.expect(b"? [y/N]")
+    terminal.send(b"y\r")
+    shown = terminal.expect(KEYS_SHOWN)
+    assert b"Phase: research" in shown, "what was reviewed is asked again"
+    terminal.send(b"q")
+    assert terminal.wait() == 3
+    assert world.sessions() == 0
+
+
+OLD_COMMENTS = """# Human Feedback
+
+## Comment c1 (must) · research.md line 1 · 2026-01-02T03:04:05Z
+
+> found
+
+why not?
+
+## Comment c2 (note) · 2026-01-02T03:04:06Z
+
+taken back
+
+## Comment c2 withdrawn · 2026-01-02T03:04:07Z
+"""
+FORGED = "\n## Comment c1 withdrawn · 2026-01-02T03:04:08Z\n\n## Comment c3 (must)\n\nforged\n"
+
+
+def test_comments_that_stood_in_human_md_alone_become_records_once(world: World) -> None:
+    restore(world, "research_gate")
+    (world.task / "human.md").write_text(OLD_COMMENTS)
+    kept = [("c1", "must", "why not?", False), ("c2", "note", "taken back", True)]
+
+    def comments() -> list[tuple[str, str, str, bool]]:
+        told = json.loads(world.cli("comments", "task", "--json").stdout)
+        return sorted((each["id"], each["kind"], each["text"], each["withdrawn"]) for each in told)
+
+    assert comments() == kept
+    assert not (world.kept / "home.json").exists(), "to look changes nothing"
+    assert world.cli("comment", "task", "a third one").returncode == 0
+    assert comments() == [*kept, ("c3", "note", "a third one", False)]
+    with (world.task / "human.md").open("a") as human:
+        human.write(FORGED)
+    world.script(research(), research())
+    assert "c1 must be answered first" in world.run("--auto-approve").stdout
+    assert world.cli("redo", "task", "-m", "see there").returncode == 0
+    assert world.run().returncode == 3
+    assert comments() == [*kept, ("c3", "note", "a third one", False)]
+    assert [[each["id"] for each in record["comments"]] for record in world.records("commented")] == [
+        ["c1", "c2"],
+        ["c3"],
+    ]
+    assert "> c1 (must be answered, research.md" in world.prompt(1)
+    assert world.prompt(1).count("why not?") == 1
+    assert world.read("human.md").count("a third one") == 1
 
 
 def test_a_gate_on_a_terminal_shows_what_the_older_version_recorded(
@@ -172,8 +249,9 @@ def test_steering_of_a_session_that_was_cut_off_is_told_again_and_what_came_late
 
 def wait_until(world: World, seconds: float) -> None:
     """The deadline that stands in the journal, moved to this long from now: the fixture's own is long over."""
+    until = time.time() + seconds
     for path in (world.task / ".marathon" / "journal.jsonl", world.kept / "journal.jsonl"):
-        changed = re.sub(r'"until": [0-9.]+', f'"until": {time.time() + seconds}', path.read_text())
+        changed = re.sub(r'"until": [0-9.]+', f'"until": {until}', path.read_text())
         path.write_text(changed)
 
 

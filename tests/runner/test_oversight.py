@@ -67,6 +67,8 @@ def test_it_can_be_changed_at_any_start(world: World) -> None:
 def test_it_can_be_changed_at_any_gate(world: World, on_terminal: Callable[..., Pty]) -> None:
     world.script(*WHOLE)
     terminal = on_terminal()
+    terminal.expect(GATE)
+    terminal.send(b"?")
     assert b"[m]      Ask me after every session from now on" in terminal.expect(GATE)
     terminal.send(b"m")
     terminal.expect(b"From now on you are asked after every session.")

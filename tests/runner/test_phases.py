@@ -139,7 +139,7 @@ def test_paused_in_implement_offers_to_redo_plan_or_research(world: World, on_te
     shown = terminal.expect(KEYS_SHOWN).decode()
     assert "Phase: implement" in shown
     assert "Note: step 3 cannot work" in shown
-    for option in ("[Enter]  Continue with implement", "[f]", "[1]      Go to research", "[2]      Go to plan"):
+    for option in ("[Enter]  Continue with implement", "[f]", "[1] Go to research  [2] Go to plan"):
         assert option in shown
     terminal.send(b"2")
     terminal.expect(b"Press 2 again")
@@ -193,7 +193,7 @@ def test_a_proposal_to_go_back_is_asked_about_and_enter_goes_back(
     assert "The agent proposes to go back from plan to research." in shown
     assert "Note: research is wrong" in shown
     assert "[Enter]  Go back to research" in shown
-    assert "[3]      Go to implement" in shown
+    assert "[3] Go to implement" in shown
     terminal.send(b"\r")
     assert b"Phase: research" in terminal.expect(KEYS_SHOWN)
     assert "phase research, round 2" in world.prompt(3)

@@ -21,7 +21,7 @@ def test_r_asks_why_and_does_the_phase_again_and_d_shows_what_changed(
     world.script(research(), research())
     terminal = on_terminal(PAGER="cat")
     shown = terminal.expect(KEYS_SHOWN)
-    assert b"[r]      Add feedback, then redo research" in shown
+    assert b"[r]      Send back: say why, research is done again" in shown
     assert b"since round" not in shown
     terminal.send(b"r")
     terminal.expect(b"Why should research be done again?")

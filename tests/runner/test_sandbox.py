@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from marathon.errors import TaskInvalid
+from marathon.process.sandbox import Place, arguments
 from marathon.runner.sandbox import of_agent
 from tests.agents.conformance.adapters import ADAPTERS, ModelWorld
 from tests.git.test_snapshot import git
@@ -36,10 +38,13 @@ except OSError:
     done["network"] = False
 done["processes"] = len([name for name in os.listdir("/proc") if name.isdigit()])
 done["wrapped"] = "MARATHON_WRAP" in os.environ
+ours = [sys.executable, "-P", "-m", "marathon"]
+status = subprocess.run([*ours, "status", "--json", str(task)], capture_output=True, check=True)
+done["status"] = json.loads(status.stdout)["condition"]
 with open(os.environ["MARATHON_USAGE_FILE"], "a") as file:
     file.write('{"marathon_usage": {"cost": 0.5}}\\n')
 subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", "commit", "-qm", "c", "--allow-empty"], check=True)
-subprocess.run([sys.executable, "-P", "-m", "marathon", "ask", "Which one?"], check=True)
+subprocess.run([*ours, "ask", "Which one?"], check=True)
 (task / "done.json").write_text(json.dumps(done))
 """
 NOT_ALLOWED = ("outside", "journal", "inbox", "trusted", "code", "hooks", "config", "others")
@@ -91,6 +96,7 @@ def test_what_is_outside_cannot_be_written(world: World, sandbox: str) -> None:
     assert done["network"] is (sandbox == "--sandbox")
     assert done["processes"] < 10, "no process of the user can be seen"
     assert not done["wrapped"]
+    assert done["status"] == "running"
     assert f"--sandbox={'offline' if 'offline' in sandbox else 'on'}" in world.cli("status", "task").stdout
 
 
@@ -118,3 +124,9 @@ def test_our_tools_over_mcp_work_inside(tmp_path: Path) -> None:
 )
 def test_the_agent_may_write_where_its_environment_says(agent: str, variable: str, below: str) -> None:
     assert Path("/elsewhere", below) in of_agent(agent, {"HOME": "/home/me", variable: "/elsewhere"})
+
+
+@pytest.mark.parametrize("project", ["/", "/tmp", "/run"])
+def test_a_project_that_holds_the_machine_is_refused(project: str) -> None:
+    with pytest.raises(TaskInvalid, match="holds the whole machine"):
+        arguments([Place(Path(project), "write")], offline=False)

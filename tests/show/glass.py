@@ -7,7 +7,7 @@ import re
 from rich.cells import cell_len
 
 _TOKEN = re.compile(
-    r"\x1b\[(\d*)([AJKG])|\x1b\[(?:[\d;]*m|\?\d+[hl])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|([\r\n\a])|(.)\ufe0f?",
+    r"\x1b\[(\d*)([AJKG])|\x1b\[(?:[\d;]*[mt]|\?\d+[hl])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|([\r\n\a])|(.)\ufe0f?",
     re.DOTALL,
 )
 

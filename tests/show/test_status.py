@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from marathon.core.budgets import Usage
+from marathon.core.courses.phases import Phases
 from marathon.core.courses.where import Where
 from marathon.core.gates import offers
 from marathon.core.life import Life
@@ -18,15 +20,18 @@ from marathon.core.records import (
     Gate,
     Reason,
     Record,
+    RunStarted,
     SessionEnded,
     SessionStarted,
+    Undone,
     WaitStarted,
 )
 from marathon.core.steps import Now
-from marathon.runner.status_query import condition_of, gate_facts, waits_for
+from marathon.runner.status_query import Known, condition_of, gate_facts, status_of, waits_for
 from marathon.show.program import as_typed
 from marathon.show.status import Status, status_lines
-from tests.core.making import fold
+from marathon.store.task import Task
+from tests.core.making import RPI, begun, fold
 
 BEGUN = Begun(workflow="w", path=[("w", 0)], phase="one")
 STARTED = SessionStarted(iteration=1, phase="one", agent="pi")
@@ -77,6 +82,19 @@ def test_a_task_without_a_journal_is_new() -> None:
 )
 def test_what_it_waits_for(record: Record, words: str) -> None:
     assert waits_for(progress(record), NOW) == words
+
+
+def test_only_what_was_undone_in_this_run_can_be_brought_back(tmp_path: Path) -> None:
+    task, course = Task(tmp_path), Phases(RPI)
+
+    def put_back(*records: Record) -> list[str]:
+        known = Known(task, tmp_path, tmp_path, records, course, fold(records))
+        return list(status_of(known, "x").put_back)
+
+    undone: list[Record] = [begun("research"), Gate(reason="review", token="t", phase="research", put_back=["a"])]
+    undone += [Undone(files=["b.py"], put_back=["b"]), Undone(files=["b.py"], put_back=["b"])]
+    assert put_back(*undone) == ["a", "b"]
+    assert put_back(*undone, RunStarted(run=2, path=[("rpi", 0)], phase="research")) == []
 
 
 def test_an_open_gate_is_told_with_the_offers_that_a_terminal_shows() -> None:

@@ -45,7 +45,7 @@ def test_the_built_in_workflow_is_always_there(shelf: Shelf) -> None:
     library = shelf.load()
     assert [getattr(phase, "id", "") for phase in library.workflows["rpi"].phases] == ["research", "plan", "implement"]
     assert library.refused == {}
-    assert library.sources == {"loop": "built-in", "rpi": "built-in"}
+    assert library.sources == {"fix": "built-in", "loop": "built-in", "rpi": "built-in"}
 
 
 def test_the_project_wins_over_the_user_and_the_user_over_the_built_in(shelf: Shelf) -> None:
@@ -55,7 +55,7 @@ def test_the_project_wins_over_the_user_and_the_user_over_the_built_in(shelf: Sh
     library = shelf.load()
     assert getattr(library.workflows["rpi"].phases[0], "id", "") == "user-rpi"
     assert getattr(library.workflows["mine"].phases[0], "id", "") == "project-mine"
-    assert library.sources == {"loop": "built-in", "rpi": "user", "mine": "project"}
+    assert library.sources == {"fix": "built-in", "loop": "built-in", "rpi": "user", "mine": "project"}
 
 
 def test_a_refused_one_hides_the_one_below_it_rather_than_quietly_using_it(shelf: Shelf) -> None:
@@ -92,7 +92,7 @@ def test_a_bad_one_is_refused_with_its_reason_and_the_others_load(shelf: Shelf, 
     shelf.write("project", "follower", REFERS.format(other="bad"))
     shelf.phases("good", "x")
     library = shelf.load()
-    assert sorted(library.workflows) == ["good", "loop", "rpi"]
+    assert sorted(library.workflows) == ["fix", "good", "loop", "rpi"]
     assert reason in library.refused["bad"]
     assert "'bad', which is refused" in library.refused["follower"]
 
@@ -103,7 +103,7 @@ def test_a_bad_one_is_refused_with_its_reason_and_the_others_load(shelf: Shelf, 
 def test_what_is_no_toml_is_refused(shelf: Shelf, data: bytes) -> None:
     (shelf.write("project", "bad", "") / "workflow.toml").write_bytes(data)
     library = shelf.load()
-    assert sorted(library.workflows) == ["loop", "rpi"]
+    assert sorted(library.workflows) == ["fix", "loop", "rpi"]
     assert list(library.refused) == ["bad"]
 
 
@@ -111,7 +111,7 @@ def test_a_folder_whose_name_is_no_key_is_refused(shelf: Shelf) -> None:
     for name in ("Bad Name", "-rf", "..x"):
         shelf.phases(name, "x")
     assert sorted(shelf.load().refused) == ["-rf", "..x", "Bad Name"]
-    assert sorted(shelf.load().workflows) == ["loop", "rpi"]
+    assert sorted(shelf.load().workflows) == ["fix", "loop", "rpi"]
 
 
 def test_a_link_out_of_the_workflows_folder_is_refused(tmp_path: Path, shelf: Shelf) -> None:
@@ -159,7 +159,7 @@ def test_a_brief_outside_of_it_or_unreadable_is_refused(shelf: Shelf, name: str,
     (folder / "folder").mkdir()
     (folder / "binary.md").write_bytes(b"\xff\xfe")
     library = shelf.load()
-    assert sorted(library.workflows) == ["loop", "rpi"]
+    assert sorted(library.workflows) == ["fix", "loop", "rpi"]
     assert reason in library.refused["mine"]
     assert "secret" not in library.refused["mine"].replace(name, "")
 
@@ -169,5 +169,5 @@ def test_looking_for_workflows_changes_nothing_and_needs_no_folders(
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
     library = load_workflows(tmp_path / "none")
-    assert sorted(library.workflows) == ["loop", "rpi"]
+    assert sorted(library.workflows) == ["fix", "loop", "rpi"]
     assert os.listdir(tmp_path) == []

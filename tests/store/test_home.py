@@ -101,10 +101,10 @@ def test_what_is_done_to_the_link_changes_nothing_and_is_told(task: Task, harm) 
     store = store_of(task)
     lease = store.lease(task.folder, "m-1", "", Path("/"))
     assert plain(store.replay()) == RECORDS
-    assert len(store.news()) == (0 if harm is removed else 1)
+    assert len(store.news()) == 1
     harm(task)
     store.append(Remark(text="next"))
-    assert len(store.news()) == (0 if harm is removed else 1)
+    assert len(store.news()) == 1
     assert plain(read_journal(task.journal_path)) == [*RECORDS, Remark(text="next")]
     assert os.readlink(task.folder / ".marathon") == str(task.own)
     lease.release()
@@ -260,23 +260,34 @@ def test_the_record_of_an_older_version_is_moved_once(older: Task, behind: int) 
 def test_a_move_that_was_cut_off_is_completed(older: Task) -> None:
     """Killed after some of it was moved: what is left comes with the next start."""
     shutil.move(older.folder / ".marathon" / "inbox", older.own / "inbox")
+    (older.folder / ".marathon" / "inbox").mkdir()
+    (older.folder / ".marathon" / "inbox" / "0002.json").write_text(json.dumps({"kind": "feedback", "text": "more"}))
     assert plain(append(older)) == RECORDS
     assert older.runs.round_path(1, "research", 1).exists()
-    assert [message.text for message in older.inbox.messages()] == ["words"]
+    assert [message.text for message in older.inbox.messages()] == ["words", "more"]
 
 
 @pytest.mark.parametrize("copy", ["gone", "another one"])
 def test_a_record_in_the_folder_counts_only_beside_its_copy(older: Task, copy: str) -> None:
-    inside = (older.folder / ".marathon" / "journal.jsonl").read_bytes()
+    """Where the two do not fit, neither counts, and only after a yes."""
     if copy == "gone":
         shutil.rmtree(older.own)
     else:
         with (older.folder / ".marathon" / "journal.jsonl").open("ab") as journal:
             journal.write(b'{"n":5,"at":"","type":"remark","text":"forged"}\n' * 2)
-        inside = (older.folder / ".marathon" / "journal.jsonl").read_bytes()
-    assert plain(append(older)) == ([] if copy == "gone" else RECORDS)
+    inside = (older.folder / ".marathon" / "journal.jsonl").read_bytes()
+    older.inbox.put("feedback", text="said here", at="now")
+    if copy != "gone":
+        outside = older.journal_path.read_bytes()
+        with pytest.raises(NotAdopted, match="--adopt"):
+            append(older)
+        assert (older.folder / ".marathon" / "journal.jsonl").read_bytes() == inside
+        assert older.journal_path.read_bytes() == outside
+    assert append(older, adopt=True) == []
     (kept,) = older.folder.glob(".marathon.found-*")
     assert (kept / "journal.jsonl").read_bytes() == inside
+    assert [message.text for message in older.inbox.messages()] == ["said here"]
+    assert append(older) == [], "it is asked once"
 
 
 def test_a_living_runner_of_an_older_version_keeps_its_task(older: Task) -> None:

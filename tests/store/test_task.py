@@ -308,6 +308,22 @@ def test_an_output_counts_only_if_it_lies_in_the_task(folder: Path, task: Task) 
     assert task.output_mark("plan.md") is not None
 
 
+def test_no_document_of_the_task_is_read_from_elsewhere(folder: Path, task: Task) -> None:
+    """Each of them reaches a prompt, the page or the record."""
+    ours = folder / "work.md"
+    ours.write_text("- [x] ours\n")
+    other = folder.parent / "secret.md"
+    other.write_text("- [x] of others\n")
+    for name in ("plan.md", "reflect.md", "checks.toml"):
+        (folder / name).symlink_to(other)
+        assert (task.document(name), task.digest(name)) == (None, "")
+        assert (task.working_memory(name), task.steps(name)) == ("", None)
+    assert (task.reflection(), task.criteria_texts()[0]) == ("", None)
+    (folder / "task.md").symlink_to(ours)
+    assert (task.document("task.md"), task.working_memory("task.md")) == (b"- [x] ours\n", "- [x] ours\n")
+    assert task.digest("task.md") == task.digest("work.md")
+
+
 def test_the_artifacts_are_everything_but_the_runner_s_own(folder: Path, task: Task) -> None:
     before = task.artifacts()
     task.write_state(TaskState(state="running", phase="plan"))

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,7 @@ class Witness:
     erased: set[str] = field(default_factory=set)  # words the human took out of human.md
     again: Counter[str] = field(default_factory=Counter)  # how often words may come as new once more
     may_stand_twice: set[str] = field(default_factory=set)  # spoilt by hand before the journal knew them written
+    codes: dict[str, Callable[[], str]] = field(default_factory=dict)  # of the gates that were shown
     human: bytes = b""  # human.md when a human last touched it
 
     def __post_init__(self) -> None:
@@ -198,7 +200,8 @@ class Witness:
                 token = _NO_GATE if gate is None or act.late else gate.token
                 words = "" if act.choice == "cancel" else self.words()
                 phase = self._after(gate.phase) if act.phase == "next" and gate else act.phase
-                code = GateCodes(self.task.folder.parent / "codes").code(token)
+                shown = self.codes.get(token) or partial(GateCodes(self.task.folder.parent / "codes").printed, token)
+                code = shown()
                 name = self.task.inbox.put("verdict", to=token, code=code, choice=act.choice, text=words, phase=phase)
                 self.sent[name] = (token, words)
             case Edit():
@@ -282,6 +285,8 @@ class _Surface:
 
     def ask(self, view: GateView, elsewhere: Callable[[], Answer | None]) -> Answer | None:
         say = self.plan.pop(0) if self.plan else None
+        if view.code:
+            self.witness.codes[view.gate.token] = view.code
         with living(None):
             for act in say.meanwhile if say else ():
                 self.witness.elsewhere(act)

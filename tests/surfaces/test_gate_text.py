@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from marathon.core.comments import Comment, Kind, Reply, Standing
 from marathon.core.courses.where import Where
-from marathon.core.gates import Offer, offers
+from marathon.core.gates import offers
 from marathon.core.records import CheckResult, Gate, Rating, Reason
 from marathon.core.text import wrapped
 from marathon.surfaces.base import GateView
-from marathon.surfaces.gate_text import RULE, TITLE, check_lines, describe, fitted, offer_line, rating_lines
+from marathon.surfaces.gate_text import TITLE, describe, fitted, rating_lines
 
 TASK = Path("docs/tasks/one")
 
@@ -26,11 +27,6 @@ def view(reason: Reason = "review", **more: Any) -> GateView:
     gate = Gate(reason=reason, **fields)
     shown: dict[str, Any] = {"offers": offers(gate, Where(None)), **more}
     return GateView(gate=gate, task=TASK, iteration=1, **shown)
-
-
-def test_an_offer_is_a_line_with_its_key() -> None:
-    assert offer_line(Offer("enter", "Continue to next phase", "continue")) == "  [Enter]  Continue to next phase"
-    assert offer_line(Offer("f", "Add feedback first", "continue")) == "  [f]      Add feedback first"
 
 
 @pytest.mark.parametrize(
@@ -54,6 +50,7 @@ def test_it_names_the_phase_just_finished_its_note_and_its_output() -> None:
         "Phase: research | Iteration: 1",
         "Note: Research complete - awaiting human review",
         "Review the output: docs/tasks/one/research.md",
+        "",
     ]
 
 
@@ -62,7 +59,7 @@ def test_a_problem_is_said_as_a_warning_and_a_question_in_full() -> None:
         view("failed", message="The agent failed 4 times in a row;\nlast: exit code 1")
     )
     lines = describe(view("question", message="Which DB?\n- postgres\n- sqlite"))
-    assert lines[-4:] == ["The agent asks:", "  Which DB?", "  - postgres", "  - sqlite"]
+    assert lines[-5:-1] == ["The agent asks:", "  Which DB?", "  - postgres", "  - sqlite"]
 
 
 def test_a_nested_workflow_shows_where_it_is() -> None:
@@ -87,7 +84,7 @@ def test_a_note_cannot_pass_for_another_line_of_the_gate() -> None:
 
 
 def test_a_narrow_window_gets_no_broken_frame() -> None:
-    text = "\n".join([*describe(view()), RULE])
+    text = "\n".join(describe(view()))
     assert fitted(text, 80) == text
     assert all(len(line) <= 30 for line in fitted(text, 30).splitlines())
     assert "MARATHON PAUSED" in fitted(text, 30)
@@ -115,10 +112,22 @@ def test_a_long_line_is_broken_between_words_and_goes_on_below_its_own() -> None
     assert fitted("    " + "cp a b " * 30, 60).count("\n") == 0, "what is to be copied stays whole"
 
 
-def test_comments_without_an_answer_are_named() -> None:
-    shown = describe(view(unanswered=["c1 (must)", "c2"], summary="round 2 · 4m"))
+def standing(name: str, answer: str = "", kind: Kind = "note", *, sent: bool = True) -> Standing:
+    text = f"Why {name}, and what of the rest of all that?"
+    comment = Comment(name, text, kind, "research.md", 1, 1, sent=sent)
+    return Standing(comment, (1, 1), Reply(answer) if answer else None)
+
+
+def test_comments_stand_with_their_answers_a_row_each_and_those_without_one_first() -> None:
+    many = [standing("c1", "Because.\nOf this."), standing("c2", kind="must"), standing("c3", sent=False)]
+    shown = describe(view(comments=[*many, *(standing(f"c{n}", "yes") for n in range(4, 8))], summary="round 2 · 4m"))
     assert "round 2 · 4m" in shown
-    assert "⚠️  Not answered: c1 (must), c2" in shown
+    said = shown[shown.index("round 2 · 4m") + 1 :]
+    assert said[0].startswith("⚠️  c2 (must): Why c2, and what")
+    assert said[0].endswith("→ not answered")
+    assert said[1].endswith("→ not sent yet")
+    assert said[2].endswith("→ Because. Of this.")
+    assert said[5] == "  … 2 more comments: [o]"
 
 
 def test_what_is_to_be_agreed_to_is_shown_whole_and_passes_for_nothing_else() -> None:
@@ -139,6 +148,6 @@ def test_summary_and_checks_are_shown_where_they_are_known() -> None:
         CheckResult(name="tests", met=True, command="make test"),
         CheckResult(name="lint", met=False, reason="exit code 1"),
     ]
-    shown = "\n".join(describe(view(summary="round 2 · 7/9 steps", checks=check_lines(results))))
+    shown = "\n".join(describe(view(summary="round 2 · 7/9 steps", checks=results)))
     assert "Iteration: 1\nround 2 · 7/9 steps\n" in shown
     assert "✓ ran: tests\n✗ lint: exit code 1" in shown

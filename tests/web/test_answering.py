@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -20,7 +21,7 @@ from marathon.runner.status_query import Known
 from marathon.runner.verdicts import open_gate, send
 from tests.process.driver import Pty, until
 from tests.support.loops import LoopWorld
-from tests.support.world import World, chunk, finish, plan, research
+from tests.support.world import World, chunk, code_of, finish, plan, research
 from tests.web.site import Client, Site
 
 Web = Callable[..., Site]
@@ -39,7 +40,7 @@ def test_from_the_list_to_the_next_session(web: Web, world: World) -> None:
     assert 'data-line="1-1"' in page
     assert client.buttons() == {
         "Continue to next phase (plan)": "continue",
-        "Add feedback, then redo research": "redo research",
+        "Send back: say why, research is done again": "redo research",
         "Cancel this run": "cancel",
     }
     assert answered(client, "cancel") == 409  # needs the tick
@@ -132,7 +133,7 @@ def test_the_first_of_many_answers_counts(web: Web, world: World, monkeypatch: p
         def by_shell(known: Known = known, opened: Gate = opened, told: list[str] = told) -> None:
             time.sleep(random.random() * 0.02)
             with contextlib.suppress(WrongUsage):
-                send(known, opened, Answer(choice="continue"))
+                send(known, opened, Answer(choice="continue"), world.code())
                 told.append("shell")
 
         shell = threading.Thread(target=by_shell)
@@ -249,6 +250,7 @@ def test_a_loop_that_waits_for_its_human_is_answered_on_the_page(web: Web, world
     client = web().client()
     page = client.open_task()
     assert "left nothing new to measure" in page
+    client.code = partial(code_of, loop.task, world.home)
     assert answered(client, "continue") == 303
     assert "loop run perf/r1" in client.look()
 

@@ -128,6 +128,7 @@ def test_a_review_by_keys_with_two_windows(page: Page, scene: Site) -> None:
     page.find("#words").send_keys("half a thought")
     second = page.browser.current_window_handle
     page.browser.switch_to.window(first)
+    page.find("#verdict [name=code]").send_keys(scene.world.code())
     page.find("#verdict button.main").click()
     page.wait("a start: its gate is answered")
     page.browser.switch_to.window(second)

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from marathon.web.html import Html
+from marathon.web.html import Html, h, text
 from marathon.web.render import markdown
+
+
+def test_nothing_that_is_not_html_already_passes_as_html() -> None:
+    hostile = "\"'><b onload=x>&\x1b[31m"
+    safe = "&quot;&#x27;&gt;&lt;b onload=x&gt;&amp;"
+    assert text(hostile) == safe
+    assert h("a", hostile, Html("<i>"), class_=hostile, data_line=1) == f'<a class="{safe}" data-line="1">{safe}<i></a>'
+    assert h("input", value=hostile, checked=True, disabled=False, name=None) == f'<input value="{safe}" checked>'
 
 
 def test_what_is_said_about_a_step_stands_before_the_items_in_it() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shutil
@@ -19,6 +20,8 @@ from marathon.core.budgets import Usage, number_in, usage_in
 from marathon.core.events import Context, Event, Notice, Text, ToolCalled, ToolEnded, Used
 from marathon.core.life import Steer
 from marathon.core.text import one_line, says_complete
+from marathon.process.sandbox import WRAP
+from marathon.store.files import read_regular
 from marathon.store.places import states_folder
 
 _LOG_IN = "start claude and type /login"
@@ -46,11 +49,12 @@ def has_sandbox() -> bool:
     return all(map(shutil.which, ("bwrap", "socat")))
 
 
-def permissions(settings: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+def permissions(env: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> tuple[str, ...]:
     """The arguments that let Claude work on the task: inside its sandbox where there is one."""
     sandbox = {
         "enabled": True,
         "autoAllowBashIfSandboxed": True,
+        "enableWeakerNestedSandbox": WRAP in env,  # inside ours it cannot mount a process table of its own
         "filesystem": {"allowWrite": [str(states_folder())]},  # for pi-marathon wait and ask
     }
     given = {**(settings or {}), **({"sandbox": sandbox} if has_sandbox() else {})}
@@ -60,15 +64,27 @@ def permissions(settings: Mapping[str, Any] | None = None) -> tuple[str, ...]:
     )
 
 
+def tell_of_billing(agent: ProgramAgent, host: Host) -> None:
+    """Claude takes a key before a subscription, and says so nowhere. Said once."""
+    folder = host.env.get("CLAUDE_CONFIG_DIR") or host.env.get("HOME", "")
+    account: object = None
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        account = table_in(json.loads(read_regular(Path(folder) / ".claude.json") or b"")).get("oauthAccount")
+    if account and host.env.get("ANTHROPIC_API_KEY") and not agent.told_of_billing:
+        agent.told_of_billing = True
+        host.emit(Notice("ANTHROPIC_API_KEY is set beside your Claude subscription: this bills the API.", "warning"))
+
+
 class ClaudeStream(ProgramAgent):
     program = CLAUDE
     tells_cost = True
     tells_tokens = True
 
     def run(self, host: Host) -> Outcome:
+        tell_of_billing(self, host)
         left = host.meter.left("cost")
         budget = () if left is None else ("--max-budget-usd", f"{max(left, 0.01):.4f}")
-        return _Session(("claude", "-p", *_SPEAKS, *permissions(), *budget, *self.args), host).run()
+        return _Session(("claude", "-p", *_SPEAKS, *permissions(host.env), *budget, *self.args), host).run()
 
 
 @dataclass

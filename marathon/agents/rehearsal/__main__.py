@@ -15,8 +15,14 @@ from marathon.core.text import counted
 FINDING = re.compile(r"^- `([^`]+):\d+` `(\w+)` has no docstring$", re.MULTILINE)
 OPEN_STEP = re.compile(r"^- \[ \] (.*)$", re.MULTILINE)
 HEARD = re.compile(r"^- .+: “.*” → .*$", re.MULTILINE)
-COMMENT = re.compile(r"^> (c\d+) \(.*?\): (.*)$", re.MULTILINE)
-LEAVE_ALONE = re.compile(r"\b(leave|skip|ignore|except|do not touch|don't touch|hands off)\b", re.IGNORECASE)
+COMMENT = re.compile(r"^> (c\d+) (\(.*?\): .*)$", re.MULTILINE)
+PLACE = re.compile(r"\((?:must be answered|a note), (\w+\.md) lines? (\d+)(?:-(\d+))?")
+LEAVE_ALONE = re.compile(r"\b(leave|left alone|skip|ignore|except|do not touch|don't touch|hands off)\b", re.IGNORECASE)
+NO_LONGER = {
+    "research": "it is not among the findings",
+    "plan": "no step is about it",
+    "implement": "it is not touched",
+}
 SECTIONS = ("Goal", "Scope", "Constraints", "Success Criteria")
 
 
@@ -25,6 +31,7 @@ class Session(NamedTuple):
     task: Path
     phase: str
     prompt: str
+    answers: dict[str, str] = {}  # noqa: RUF012 - never changed: what came of each comment, by its id
 
     def say(self, line: str) -> None:
         """Print what happens, at a pace that a human can watch."""
@@ -44,8 +51,8 @@ class Session(NamedTuple):
         iteration, now = int(os.environ.get("MARATHON_ITERATION", "1")), f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
         ours = {"state": state, "phase": phase, "iteration": iteration, "updatedAt": now, "note": note}
         fields = {**json.loads(self.read("STATE.json") or "{}"), **more, **ours}
-        if answers := {id: self.came_of(comment) for id, comment in COMMENT.findall(self.prompt)}:
-            fields["answers"] = {**fields.get("answers", {}), **answers}
+        if self.answers:
+            fields["answers"] = {**fields.get("answers", {}), **self.answers}
         self.say(f"{state}: {note}")
         (self.task / "STATE.json").write_text(json.dumps(fields, indent=2) + "\n", encoding="utf-8")
 
@@ -59,8 +66,29 @@ class Session(NamedTuple):
         """A line for each wish: what was asked, and what came of it."""
         return [f"- {heading}: “{wish}” → {self.came_of(wish)}" for heading, wish in self.wishes()]
 
+    def answered(self) -> dict[str, str]:
+        """What this session changes because of each comment. It is found before the documents are written anew."""
+        found = {}
+        for id, comment in COMMENT.findall(self.prompt):
+            if names := joined(self.meant(comment)):
+                found[id] = f"{names} is left alone now: {NO_LONGER.get(self.phase, 'noted')}"
+            else:
+                can = "This agent only adds docstrings, and can leave some out, as in: skip slug"
+                found[id] = f"nothing was changed. {can}. An agent with a model would do more"
+        return found
+
+    def meant(self, wish: str) -> set[str]:
+        """What the wish names; a comment may mean what stands in the lines it is about."""
+        names, place = self.named_to_leave(wish), PLACE.search(wish)
+        if names or not place or not LEAVE_ALONE.search(wish):
+            return names
+        first, last = int(place[2]), int(place[3] or place[2])
+        lines = self.read(place[1]).splitlines()[first - 1 : last]
+        named = self.named_to_leave("\n".join(f"skip {re.sub(r'[:`]', ' ', line)}" for line in lines))
+        return {name for name in named if not name.endswith(".py")} or named
+
     def came_of(self, wish: str) -> str:
-        names = joined(self.named_to_leave(wish))
+        names = joined(self.meant(wish))
         return f"left alone: {names}" if names else "not acted on, that takes an agent with a model"
 
     def heading(self) -> list[str]:
@@ -75,7 +103,7 @@ class Session(NamedTuple):
         """What the human wants left alone. Only the documents remember what was asked in earlier sessions."""
         earlier = [line for name in ("research", "plan", "work") for line in HEARD.findall(self.read(f"{name}.md"))]
         said = [self.read("instructions.md"), self.read("human.md"), *earlier, *(wish for _, wish in self.wishes())]
-        return self.named_to_leave("\n".join(said))
+        return self.named_to_leave("\n".join(said)).union(*(self.meant(wish) for _, wish in self.wishes()))
 
     def named_to_leave(self, text: str) -> set[str]:
         """The files and functions that a sentence with "leave", "skip" or the like names."""
@@ -101,7 +129,9 @@ def research(session: Session) -> None:
     findings = found or ["There is no Python function here that this agent could document."]
     session.write("research.md", *session.heading(), "## Findings", "", *findings, "", "## Notes", "", *notes)
     rating = {"rating": {"points": 10 - 2 * len(missing), "missing": missing}} if "rating" in session.prompt else {}
-    session.propose("paused", "research", f"Research complete - {counted(len(found), 'finding')} to review", **rating)
+    hint = os.environ.get("MARATHON_REHEARSAL_HINT", "") if os.environ.get("MARATHON_ITERATION") == "1" else ""
+    note = f"Research complete - {counted(len(found), 'finding')} to review"
+    session.propose("paused", "research", f"{note}. {hint}" if hint else note, **rating)
 
 
 def plan(session: Session) -> None:
@@ -199,6 +229,7 @@ def main() -> None:
     session = Session(Path.cwd(), task, os.environ.get("MARATHON_PHASE", "research"), sys.stdin.read())
     if not session.read("instructions.md").strip():
         sys.exit(f"rehearsal agent: there is no instructions.md in {task}. Write there what to do.")
+    session = session._replace(answers=session.answered())
     for line in session.heard():
         session.say(line.removeprefix("- "))
     {"research": research, "plan": plan, "implement": implement}.get(session.phase, other_phase)(session)

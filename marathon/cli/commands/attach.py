@@ -42,12 +42,9 @@ def attach(ctx: click.Context, typed: Path | None) -> None:
         screen(event)
     screen.show_now()
     # What follows loads far more, so the first screen comes before it.
-    from marathon.cli.commands.gate import refuse_inside_a_session
     from marathon.process.signals import Signals
     from marathon.runner.attach import Attached
-    from marathon.store.task import Task
 
-    refuse_inside_a_session(Task.look(found.shown), "attach")
     for event in logs.skipped_usage():
         screen(event)
     with Signals() as signals:

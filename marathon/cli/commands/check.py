@@ -12,7 +12,6 @@ from pathlib import Path
 import click
 
 from marathon.cli.arguments import DIRECTORY
-from marathon.cli.commands.gate import refuse_inside_a_session
 from marathon.core.completion import account, known_by
 from marathon.core.criteria import in_full
 from marathon.core.records import CriteriaFound
@@ -46,7 +45,6 @@ def check(ctx: click.Context, shown: Path, trust: bool, as_json: bool) -> None:
     Exit 0: every criterion is met; 1: not; 3: no one agreed to the commands yet. Changes nothing in the task.
     """
     task, project = Task.look(shown), (home := Path.cwd())
-    refuse_inside_a_session(task, "check")
     agreed = Trusted(trusted_folder())
     life = read_task(shown, project).life
     if life.worktree and os.path.isdir(life.worktree.folder):

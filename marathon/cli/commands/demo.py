@@ -93,11 +93,14 @@ def _marathon(folder: Path) -> int:
     task = unpack(folder)
     asked = interactive()
     click.echo(f"The demo's project is {folder}; it stays there. Its task: {task.relative_to(folder)}")
-    if not asked:
+    if asked:
+        os.environ["MARATHON_REHEARSAL_HINT"] = "Try f, then: please skip slug"  # the agent's note at the first gate
+    else:
         click.echo("There is no terminal, so the demo approves its own reviews (--auto-approve).")
     name = _enter(folder)
     from marathon.cli.options import CommandLine
     from marathon.cli.run import run_task
+    from marathon.runner.loop import COMPLETED
 
     # We wrote the commands that check the demo's task, so they are trusted.
     shown, there = task.relative_to(folder), f"cd {shlex.quote(str(folder))} &&"
@@ -105,4 +108,6 @@ def _marathon(folder: Path) -> int:
     line = CommandLine(task=shown, agent="rehearsal", auto_approve=not asked, trust=True, resume_here=resume)
     code = run_task(line, shown)
     click.echo(f"Look around: {there} git log --stat && {name} status {shown}")
+    if code == COMPLETED:
+        click.echo(f"Now yours, in a project of your own: {name} new")
     return code

@@ -7,12 +7,10 @@ from pathlib import Path
 import click
 
 from marathon.cli.arguments import message_text, task_and_text
-from marathon.cli.commands.gate import refuse_inside_a_session
 from marathon.cli.restart import give_feedback
 from marathon.errors import WrongUsage
 from marathon.runner.status_query import read_task, resume_command
 from marathon.store.lock import holder_of
-from marathon.store.task import Task
 from marathon.surfaces.gate_text import with_option
 
 
@@ -24,7 +22,6 @@ def feedback(said: tuple[Path, str]) -> None:
     It restarts nothing and answers no gate.
     """
     shown, project = said[0], Path.cwd()
-    refuse_inside_a_session(Task.look(shown), "feedback")
     known, text = read_task(shown, project), message_text(said[1])
     resume = resume_command(known.task, shown, project)
     if known.life.finished or known.life.cancelled:

@@ -17,20 +17,20 @@ import click
 
 from marathon.cli.arguments import DIRECTORY, TASK, message_text, optional_task, task_and_text
 from marathon.cli.find import enter, enter_omitted, say_which
-from marathon.cli.human import agents_at_work
 from marathon.core.gates import POLICIES
 from marathon.core.records import Answer, Choice, Gate
 from marathon.core.text import clean, counted, one_line
 from marathon.errors import MarathonError, WrongUsage
 from marathon.process.terminal import interactive
-from marathon.process.tree import ancestors, look, variable
+from marathon.process.tree import look
 from marathon.process.tree import send as send_signal
 from marathon.runner import meanwhile
 from marathon.runner.cancel import cancel_at_rest
+from marathon.runner.code_socket import handed_over
 from marathon.runner.marathon import utc_now
 from marathon.runner.opening import end_processes
 from marathon.runner.status_query import Known, condition_of, read_task, resume_command
-from marathon.runner.verdicts import check_offered, open_gate, send
+from marathon.runner.verdicts import check_offered, code_fits, open_gate, send
 from marathon.store.file_store import FileStore
 from marathon.store.gate_code import GateCodes
 from marathon.store.lock import Holder, holder_of
@@ -41,7 +41,7 @@ from marathon.surfaces.gate_text import EMPTY_ANSWER, with_option
 
 _ASKED_PATIENCE, _KILLED_PATIENCE = 1.0, 3.0
 _SAME_PROCESS = 2.0  # seconds by which the start of a process may seem to differ, because clocks are set
-CODE = click.option("--code", metavar="CODE", help="The gate's code; needed without a terminal or beside a session.")
+CODE = click.option("--code", metavar="CODE", help="The gate's code, as it was printed with the gate.")
 GATE = click.option("--gate", "token", metavar="TOKEN", help="Answer only if this gate is open; see: status --json.")
 
 
@@ -57,20 +57,21 @@ def approve(typed: Sequence[Path], message: str | None, token: str | None, code:
             raise WrongUsage("A note and --gate are for one task. Leave them out, or name one task.")
         return _agree_for_all(typed, code)
     shown = enter(typed[0]) if typed else enter_omitted("gate")
-    known, gate = _open_gate(shown, "approve", token)
-    _check_code(shown, "approve", gate, code)
+    known, gate = open_gate(shown, Path.cwd(), token)
+    code = _checked(known, "approve", gate, code)
     said = f"Approved: {gate.phase}." if gate.onward == "next" else f"Noted: {gate.phase} may continue."
     said = {"criteria": "Agreed to exactly these.", "definition": "Agreed to exactly this workflow."}.get(
         POLICIES[gate.reason].agreement, said
     )
-    _send(known, gate, said, "continue", text="" if message is None else message_text(message))
+    _send(known, gate, code, said, "continue", text="" if message is None else message_text(message))
 
 
 def _agree_for_all(typed: Sequence[Path], code: str | None) -> None:
     """One yes for tasks that ask for exactly the same. A review is answered for one task at a time."""
     start, found = Path.cwd(), dict[Path, tuple[Known, Gate]]()
     for each in typed:
-        known, gate = _open_gate(enter(each), "approve", None)
+        shown = enter(each)
+        known, gate = open_gate(shown, Path.cwd())
         found[known.task.folder] = replace(known, shown=known.task.folder), gate
         os.chdir(start)
     agreements = {gate.agreement for _, gate in found.values()}
@@ -80,11 +81,13 @@ def _agree_for_all(typed: Sequence[Path], code: str | None) -> None:
             "Answer each by itself: pi-marathon approve TASK"
         )
     (agreement,) = agreements
+    codes = GateCodes(codes_folder())
     for known, gate in found.values():
-        code = _check_code(known.shown, "approve", gate, code, key=agreement)
+        code = _checked(known, "approve", gate, code, key=agreement)
     for known, gate in found.values():
-        send(known, gate, Answer(choice="continue"), agreement)
-    GateCodes(codes_folder()).forget(agreement)
+        its = handed_over(known.task.own, gate.token) or codes.printed(gate.token)
+        send(known, gate, Answer(choice="continue"), its, agreement)
+    codes.forget(agreement)
     click.echo(f"Agreed for {counted(len(found), 'task')}. What runs goes on; for the others: pi-marathon list")
 
 
@@ -98,15 +101,15 @@ def _agree_for_all(typed: Sequence[Path], code: str | None) -> None:
 def redo(shown: Path, phase: str | None, loop_: bool, message: str | None, token: str | None, code: str | None) -> None:
     """Answer the open gate of TASK: do a phase again."""
     text = "" if message is None else message_text(message)
-    known, gate = _open_gate(shown, "redo", token)
-    _check_code(shown, "redo", gate, code)
+    known, gate = open_gate(shown, Path.cwd(), token)
+    code = _checked(known, "redo", gate, code)
     if loop_:
-        _send(known, gate, "The workflow starts again from its first phase.", "loop", text=text)
+        _send(known, gate, code, "The workflow starts again from its first phase.", "loop", text=text)
     else:
         target = phase or gate.phase
         refused = {"criteria": "Refused: one session may fix it.", "definition": "The task keeps its workflow."}
         said = refused.get(POLICIES[gate.reason].agreement, f"{target} will be done again.")
-        _send(known, gate, said, "redo", text=text, phase=target)
+        _send(known, gate, code, said, "redo", text=text, phase=target)
 
 
 @click.command("answer")
@@ -117,10 +120,10 @@ def answer(said: tuple[Path, str], token: str | None, code: str | None) -> None:
     """Answer the agent's question; an empty text is an answer too. - reads standard input."""
     shown, text = said
     text = message_text(text) if text == "-" else text
-    known, gate = _open_gate(shown, "answer", token)
-    _check_code(shown, "answer", gate, code)
+    known, gate = open_gate(shown, Path.cwd(), token)
+    code = _checked(known, "answer", gate, code)
     done = "Answered." if text.strip() else EMPTY_ANSWER
-    _send(known, gate, done, "answer", text=text.encode("utf-8", "replace").decode())
+    _send(known, gate, code, done, "answer", text=text.encode("utf-8", "replace").decode())
 
 
 @click.command("undo")
@@ -135,18 +138,18 @@ def undo(shown: Path, files: tuple[str, ...], head: bool, as_json: bool, token: 
 
     The gate stays open, and a patch of what is undone is kept.
     """
-    known, gate = _open_gate(shown, "undo", token)
+    known, gate = open_gate(shown, Path.cwd(), token)
     check_offered(known, Answer(choice="undo"))
     kept = meanwhile.shown(known)
     if as_json:
         click.echo(json.dumps({**kept._asdict(), "files": [each._asdict() for each in kept.files]}))
     elif files or head:
-        _check_code(shown, "undo", gate, code)
+        code = _checked(known, "undo", gate, code)
         if unknown := [name for name in files if name not in [each.name for each in kept.files if not each.fixed]]:
             raise WrongUsage(f"{one_line(unknown[0], 200)} cannot be undone. See: pi-marathon undo {shown}")
         if head and not kept.back_to:
             raise WrongUsage(f"The branch cannot be moved back. {kept.fixed or 'It is where it was.'}")
-        _send(known, gate, "Asked for it; the gate stays open.", "undo", files=list(files), head=head)
+        _send(known, gate, code, "Asked for it; the gate stays open.", "undo", files=list(files), head=head)
     else:
         for each in kept.files:
             said = each.fixed or ("A tool call of the agent wrote it." if each.by_agent else "")
@@ -162,9 +165,8 @@ def undo(shown: Path, files: tuple[str, ...], head: bool, as_json: bool, token: 
 def cancel(shown: Path, yes: bool, token: str | None) -> None:
     """End the run of DIR for good, also in the middle of a session. A restart with -h begins a new run."""
     if token is not None:
-        _open_gate(shown, "cancel", token)
-    task = Task.look(shown)
-    refuse_inside_a_session(task, "cancel")
+        open_gate(shown, Path.cwd(), token)
+    task = recorded(shown)
     known = read_task(shown, Path.cwd())
     resume = resume_command(task, shown, Path.cwd())
     if not known.life.begun or known.life.finished or known.life.cancelled:
@@ -191,13 +193,13 @@ def cancel(shown: Path, yes: bool, token: str | None) -> None:
 def accept(shown: Path, message: str, yes: bool, token: str | None, code: str | None) -> None:
     """End the task of DIR although not every criterion is met. The record says that you accepted it."""
     text = message_text(message)
-    known, gate = _open_gate(shown, "accept", token)
-    _check_code(shown, "accept", gate, code)
+    known, gate = open_gate(shown, Path.cwd(), token)
+    code = _checked(known, "accept", gate, code)
     check_offered(known, Answer(choice="accept", text=text))
     unmet = ", ".join(one_line(name, 80) for name in gate.about)
     again = f"pi-marathon accept {shown} --yes -m {shlex.quote(text)}"
     if yes or confirmed(f"Accept {shown}, although this is not met: {unmet}?", again):
-        _send(known, gate, "Accepted.", "accept", text=text)
+        _send(known, gate, code, "Accepted.", "accept", text=text)
 
 
 def confirmed(question: str, with_yes: str) -> bool:
@@ -214,8 +216,7 @@ def confirmed(question: str, with_yes: str) -> bool:
 @click.option("--next", "later", is_flag=True, help="Only for the next session.")
 def steer(said: tuple[Path, str], later: bool) -> None:
     """Send the agent of TASK a message; it comes with the next session. - reads standard input."""
-    task = Task.look(said[0])
-    refuse_inside_a_session(task, "steer")
+    task = recorded(said[0])
     text = message_text(said[1])
     task.inbox.put("steer", text=text, later=later)
     if holder_of(task.lock_path) and not later:
@@ -251,7 +252,6 @@ def kill(typed: Path | None) -> None:
     if not typed:
         say_which(found.project / found.shown)
     task, holder = Task.look(found.shown), found.holder
-    refuse_inside_a_session(task, "kill")
     task.inbox.put("stop", to=holder.runner, now=True)
     if not _is_over(task, _ASKED_PATIENCE):
         end_processes(holder.runner, task)
@@ -277,45 +277,37 @@ def _kill_runner(holder: Holder) -> None:
         send_signal(process, signal.SIGKILL)
 
 
-def refuse_inside_a_session(task: Task, command: str) -> None:
-    """Only a human answers gates. An agent is known by its environment, and by its ancestors if it changes that."""
-    holder, above = holder_of(task.lock_path), ancestors(os.getpid())
-    # The runner of a session is not among its ancestors if the runner has gone on in the background.
-    ours = holder and (holder.pid in above or any(variable(pid, "MARATHON_RUNNER_ID") for pid in above))
-    if os.environ.get("MARATHON_RUNNER_ID") or ours:
-        raise WrongUsage(f"'{command}' is for the human and does nothing inside an agent's session.")
+def recorded(shown: Path) -> Task:
+    """The task that a human has something to say to."""
+    task = Task.look(shown)
+    task.home.require_record(shown)
+    return task
 
 
-def _open_gate(shown: Path, command: str, token: str | None) -> tuple[Known, Gate]:
-    """The task and its open gate."""
-    refuse_inside_a_session(Task.look(shown), command)
-    return open_gate(shown, Path.cwd(), token)
-
-
-def _check_code(shown: Path, command: str, gate: Gate, code: str | None, key: str = "") -> str | None:
-    """A person at a terminal needs no code while no agent works. A program, and an agent with a terminal, does.
-
-    The code is the gate's, or with `key` that of an agreement of several tasks.
-    """
+def _checked(known: Known, command: str, gate: Gate, code: str | None, key: str = "") -> str:
+    """The code of the gate, or with `key` that of an agreement of several tasks. Asked for at a terminal."""
+    shown = known.shown
     if gate.answers == "here":
         raise WrongUsage(f"The gate of {shown} takes answers only at its own terminal (--answers-here).")
     if gate.answers == "token":  # opened by a version without codes
-        return code
+        return ""
+    if holder_of(known.task.lock_path):
+        without = f"pi-marathon attach {shlex.quote(str(shown))}"
+    else:
+        without = f"{resume_command(known.task, shown, Path.cwd())}   (on a terminal)"
+    where = f"It was printed where the marathon was started. To answer without it: {without}"
     if code is None and interactive():
-        if not agents_at_work():
-            return code
-        code = click.prompt("An agent is at work on this machine, so this needs the gate's code")
-    where = f"The printed gate shows it, and 'pi-marathon status {shlex.quote(str(shown))}' on a terminal."
+        code = click.prompt("The gate's code, as it was printed where the marathon was started")
     if code is None:
-        raise WrongUsage(f"Without a terminal, '{command}' needs the gate's code: --code CODE. {where}")
-    if not GateCodes(codes_folder()).fits(key or gate.token, code):
+        raise WrongUsage(f"'{command}' needs the gate's code: --code CODE. {where}")
+    if not code_fits(known, gate, code, key):
         raise WrongUsage(f"That is not the code of this gate; nothing was changed. {where}")
     return code
 
 
-def _send(known: Known, gate: Gate, said: str, choice: Choice, **more: Any) -> None:
+def _send(known: Known, gate: Gate, code: str, said: str, choice: Choice, **more: Any) -> None:
     """Send the answer and say what happens next."""
-    send(known, gate, Answer(choice=choice, **more))
+    send(known, gate, Answer(choice=choice, **more), code)
     if holder_of(known.task.lock_path):
         click.echo(f"{said} The running marathon takes it up at its gate.")
     else:

@@ -14,9 +14,10 @@ from marathon.agents.claude.state import SKILLS
 from marathon.agents.pi.find import EXTENSION, INSIDE, LOOPS, PARTS, PROMPTS
 from marathon.errors import WrongUsage
 from marathon.show.program import program
-from marathon.store.install import copy_all, files_below, remove_all, rewrite
+from marathon.store.install import copy_all, files_below, remove_all, replace_renamed, rewrite
 from marathon.store.places import claude_folder, pi_folder
 
+RENAMED = ("repeat", "workflow")  # skills that are called marathon-… now
 CLAUDE_HINT = (
     "In Claude Code, type /hooks to see them. "
     'To begin a loop: pi-marathon claude-loop init "GOAL" --criterion "WHAT HAS TO BE TRUE"'
@@ -34,6 +35,8 @@ def command(claude: bool, project: bool) -> None:
     the files are kept.
     """
     home, done = _for_claude(project) if claude else _for_pi(project)
+    for line in renewed_skills(home):
+        click.echo(line)
     for line in done:
         click.echo(f"Wrote {line}")
     hint = CLAUDE_HINT if claude else "In pi, try /marathon-status or /scribe."
@@ -60,6 +63,11 @@ def uninstall(claude: bool, project: bool) -> None:
     for line in done:
         click.echo(line)
     click.echo(f"{'Removed from' if done else 'There is nothing of pi-marathon in'} {home}.")
+
+
+def renewed_skills(home: Path) -> list[str]:
+    """What is said of installed skills that have another name now."""
+    return replace_renamed(home / "skills", bundled("skills"), RENAMED, datetime.now(UTC))
 
 
 def _for_pi(project: bool) -> tuple[Path, list[str]]:

@@ -15,7 +15,7 @@ from typing import Any, get_args
 import click
 from click.core import ParameterSource
 
-from marathon.cli.arguments import DURATION, MONEY, TIME, TOKENS, Amount
+from marathon.cli.arguments import DURATION, MONEY, SANDBOX, TIME, TOKENS, Amount
 from marathon.cli.human import typed_by_a_human
 from marathon.cli.options import CommandLine
 from marathon.core.lanes import names, verbs
@@ -214,6 +214,7 @@ def _frozen(state: LaneState, project: Path) -> LaneState:
     click.option("--session-timeout", type=DURATION, default="2h", show_default=True, help="For one session; 0: none."),
     click.option("--trust", is_flag=True, help="Agree to the loop's commands as they are now."),
     click.option("--detach", is_flag=True, help="As for --task."),
+    click.option("--sandbox", is_flag=False, flag_value="on", type=SANDBOX, help="As for --task."),
 )
 def run(target: str, as_json: bool, trust: bool, **options: Any) -> None:
     """Run a loop, one session per change. The runner measures, and keeps what improves the number."""

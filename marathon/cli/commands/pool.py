@@ -72,8 +72,8 @@ class Entry:
 
     @property
     def log(self) -> Path:
-        """Outside of the project, because the gates in it are printed with their codes."""
-        return self.task.own / "output.log"
+        """Outside of the project, because an agent need not read what the human is told."""
+        return self.task.output_log
 
     def row(self) -> Row:
         return Row(self.task.folder, self.project, status_at(self.task.folder, self.project), 0)
@@ -121,9 +121,10 @@ def run(ctx: click.Context, /, tasks: Sequence[Path], parallel: int, worktree: b
         _agree_once(entries)
     words = [*ctx.meta["for each"], *(["--worktree"] if worktree else []), *ctx.meta["agent"]]
     with Signals(ENDING) as signals:
-        ended_by = Pool(entries, parallel, words, signals).run()
+        pool = Pool(entries, parallel, words, signals)
+        ended_by = pool.run()
     rows = [entry.row() for entry in entries]
-    click.echo("\n" + "\n".join(_table(rows)))
+    click.echo("\n" + "\n".join(_table(rows, pool.codes)))
     if not all(row.status.condition == "completed" for row in rows):
         again = "After your answers, " if any(row.waits_for_you for row in rows) else "To "
         click.echo(f"{again}continue with:\n  {program()} {shlex.join(sys.argv[1:])}")
@@ -181,6 +182,7 @@ class Pool:
     words: Sequence[str]  # for every runner
     signals: Signals
     since: str = field(default_factory=lambda: utc(utc_now()))
+    codes: GateCodes = field(default_factory=lambda: GateCodes(codes_folder()))  # of gates whose runner has ended
 
     def run(self) -> int:
         """Returns 0 when nothing is left to do, or the number of the signal that ended it."""
@@ -232,7 +234,7 @@ class Pool:
             # Also one that came to its gate before another's yes was recorded.
             taken = [each for each in self.entries if not each.runner and each.code and self._takes_the_same_yes(each)]
             if entry not in taken:
-                _tell(entry, _ending(entry, [each.row() for each in self.entries]))
+                _tell(entry, _ending(entry, [each.row() for each in self.entries], self.codes))
         elif entry.code and (messages := [each.id for each in entry.task.inbox.messages()]) != entry.messages:
             entry.messages = messages
             if entry.row().status.condition == "ready":
@@ -248,7 +250,7 @@ class Pool:
         if not agreement or not any(_agreed(each.task, agreement, self.since) for each in self.entries):
             return False
         known, gate = open_gate(entry.task.folder, entry.project, str((status.gate or {})["token"]))
-        send(known, gate, Answer(choice="continue"), agreement)
+        send(known, gate, Answer(choice="continue"), self.codes.printed(gate.token), agreement)
         return True
 
 
@@ -273,11 +275,13 @@ def _tell(entry: Entry, text: str) -> None:
     sys.stdout.flush()
 
 
-def _ending(entry: Entry, rows: Sequence[Row]) -> str:
+def _ending(entry: Entry, rows: Sequence[Row], codes: GateCodes) -> str:
     row = entry.row()
     if row.waits_for_you:
-        together = _for_all([each for each in rows if _agreement(each.status) == _agreement(row.status)])
-        return f"{one_line(row.state, 200).rstrip('.')}. See and answer: {_see(row)}{together and f'. {together}'}"
+        together = _for_all([each for each in rows if _agreement(each.status) == _agreement(row.status)], codes)
+        needs = _needs(row, codes)
+        see = f"See and answer: {_see(row)}" + (f" ({needs})" if needs else "")
+        return f"{one_line(row.state, 200).rstrip('.')}. {see}{together and f'. {together}'}"
     completed = row.status.condition == "completed"
     return "completed" if completed else f"ended with exit code {entry.code} ({row.state}). Its output: {entry.log}"
 
@@ -287,26 +291,34 @@ def _see(row: Row) -> str:
     return f"{program()} status {shlex.quote(short_name(row.name))}"
 
 
-def _for_all(rows: Sequence[Row]) -> str:
+def _needs(row: Row, codes: GateCodes) -> str:
+    """What an answer needs. The runner that opened the gate has ended, and its log tells no code."""
+    token = (row.status.gate or {}).get("token")
+    return f"the gate's code: {codes.printed(str(token))}" if token else ""
+
+
+def _for_all(rows: Sequence[Row], codes: GateCodes) -> str:
     """One answer for tasks that wait for the same agreement."""
     agreement = _agreement(rows[0].status)
     if len(rows) < 2 or not agreement:
         return ""
-    code = GateCodes(codes_folder()).code(agreement)
+    code = codes.printed(agreement)
     names = shlex.join(short_name(row.name) for row in rows)
     return f"To agree for all {len(rows)} at once: {program()} approve {names} --code {code}"
 
 
-def _table(rows: Sequence[Row]) -> list[str]:
+def _table(rows: Sequence[Row], codes: GateCodes) -> list[str]:
     cells, types = [], []
     for row in rows:
         status = row.status
         cells.append([short_name(row.name), row.state, money(status), duration(status.seconds)])
         merge = f"git merge {status.branch}" if status.branch else ""
         next_command = {"gate": _see(row), "completed": merge}.get(status.condition, status.resume)
+        if needs := _needs(row, codes):
+            next_command += f"   # {needs}"
         types += [f"  {next_command}"] if next_command else []
     for agreement in dict.fromkeys(filter(None, (_agreement(row.status) for row in rows))):
-        together = _for_all([row for row in rows if _agreement(row.status) == agreement])
+        together = _for_all([row for row in rows if _agreement(row.status) == agreement], codes)
         types += [f"  {together}"] if together else []
     lines = aligned(("Task", "State", "Cost", "Time"), cells)
     return [clean(line) for line in (*lines, *(["What to type:"] if types else []), *types)]

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from marathon.cli.arguments import TASK
-from marathon.cli.commands.gate import confirmed, refuse_inside_a_session
+from marathon.cli.commands.gate import confirmed
 from marathon.cli.find import TASKS, enter, project_root, tasks_of
 from marathon.cli.overview import status_at
 from marathon.cli.workplace import worktree_folder
@@ -119,7 +119,6 @@ def rm(typed: Path, yes: bool, discard: bool) -> None:
 
 def _rm_record(home: Home, yes: bool) -> None:
     """What is left of a task whose folder is gone."""
-    refuse_inside_a_session(Task(home.task), "rm")
     if holder := holder_of(home.lock):
         raise TaskBusy(f"{home.task.name} is running ({holder}); nothing was changed.")
     click.echo(f"This goes:\n  {home.folder}  (the record of {cleaned(str(home.task))}, {size(home.bytes())})")
@@ -141,7 +140,6 @@ def _real(typed: Path, command: str) -> tuple[Path, Task]:
 
 
 def _refuse_running(task: Task, command: str) -> None:
-    refuse_inside_a_session(task, command)
     if holder := holder_of(task.lock_path):
         name = task.folder.name
         raise TaskBusy(f"{name} is running ({holder}); nothing was changed. Stop it first: pi-marathon stop {name}")

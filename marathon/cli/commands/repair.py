@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 
 from marathon.cli.arguments import DIRECTORY
-from marathon.cli.commands.gate import refuse_inside_a_session
 from marathon.errors import WrongUsage
 from marathon.process.terminal import interactive
 from marathon.runner.marathon import utc_now
@@ -30,7 +29,6 @@ def repair(shown: Path, yes: bool) -> None:
     The old file is kept under another name.
     """
     task = Task.look(shown)
-    refuse_inside_a_session(task, "repair")
     store = FileStore(task, utc_now)
     before = store.last_holder() or Holder(0, "", "", 0)
     lease = store.lease(shown, before.runner, before.resume, Path(before.cwd), before.boot)

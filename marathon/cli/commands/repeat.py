@@ -12,6 +12,7 @@ import click
 from marathon.cli.arguments import message_text
 from marathon.cli.commands.task import as_item, fill, first_state, free_folder, kebab
 from marathon.cli.find import TASKS, project_root
+from marathon.cli.human import refuse_in_a_session
 from marathon.cli.main import cli, run_line
 from marathon.cli.success import agree_to_typed, offer_commands
 from marathon.errors import WrongUsage
@@ -48,6 +49,8 @@ def repeat(
     """
     if "/" in name or "\\" in name or name.startswith("."):
         raise WrongUsage(f"{name[:60]!r} is a path. Give a name for the task, such as fix-types. Nothing was made.")
+    if not no_start:
+        refuse_in_a_session("repeat")
     texts = {"goal": message_text(goal), "success": "\n".join(map(as_item, success))}
     os.chdir(project_root(Path.cwd()))
     folder = free_folder(TASKS, kebab(name))

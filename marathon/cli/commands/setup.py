@@ -34,7 +34,7 @@ from marathon.core.courses.pinning import USUAL
 from marathon.core.courses.workflow import Phase, Workflow, parse_workflow
 from marathon.errors import MarathonError, WrongUsage
 from marathon.process.linux import require_proc
-from marathon.process.sandbox import problem
+from marathon.process.sandbox import bwrap_version, problem, what_is_left
 from marathon.process.terminal import interactive
 from marathon.store.definitions import BUILT_IN, Library, load_workflows
 from marathon.store.files import make_private_directory
@@ -188,7 +188,10 @@ def _findings() -> Iterator[Finding]:
     yield _judged("git", bool(git), git or "not found", "Install git: agents commit their work with it.")
     why = problem()
     cure = why.partition(". ")[2] or "Without it, --sandbox cannot be used."
-    yield _judged("sandbox", not why, why.partition(". ")[0] or "bwrap works (--sandbox)", cure)
+    found = f"bwrap {bwrap_version()} works (--sandbox)"
+    yield _judged("sandbox", not why, why.partition(". ")[0] or found, cure)
+    if left := what_is_left(terminal=True):
+        yield Finding("sandbox's terminal", "note", left, "Use --mode stream with --sandbox.")
     yield _proc()
     yield _locks()
     yield _states()

@@ -39,12 +39,6 @@ def status(shown: Path, as_json: bool, sessions: int) -> None:
     lines = status_lines(found, window())
     if home.exists():
         lines.append(f"{'Record:':11}{home.folder} ({size(home.bytes())})")
-    if found.gate and found.answer_with and os.isatty(1) and not os.environ.get("MARATHON_RUNNER_ID"):
-        from marathon.store.gate_code import GateCodes
-        from marathon.store.places import codes_folder
-
-        code = GateCodes(codes_folder()).code(str(found.gate["token"]))
-        lines.append(f"{'Code:':11}{code} (to answer without a terminal, or while an agent works: --code {code})")
     click.echo("\n".join(lines))
 
 

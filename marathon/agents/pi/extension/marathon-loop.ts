@@ -110,7 +110,7 @@ function putInInbox(taskDir: string, message: Fields): void {
 const inboxOf = (taskDir: string) => path.join(homeOf(taskDir), "inbox");
 
 /** Where we keep what belongs to no project. */
-export function stateFolder(): string {
+function stateFolder(): string {
   const usual = process.platform === "darwin" ? "Library/Application Support" : ".local/state";
   return path.join(process.env.XDG_STATE_HOME || path.join(homedir(), usual), "pi-marathon");
 }

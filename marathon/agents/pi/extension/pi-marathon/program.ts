@@ -1,10 +1,11 @@
 /** The program: its commands, the words they are typed with, and whether one works on a task. */
 import { execFile, spawn, type ChildProcess } from "node:child_process";
-import { createHash, randomBytes } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import * as fs from "node:fs";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import * as path from "node:path";
-import { CONTROL, because, homeOf, stateFolder } from "../marathon-loop.ts";
+import { CONTROL, because, homeOf } from "../marathon-loop.ts";
 
 export const PROGRAM = "pi-marathon";
 const AT_ONCE = 4 * 1024 * 1024;
@@ -37,11 +38,22 @@ export function startInBackground(words: string[], cwd: string): { child: ChildP
   return { child, complaints };
 }
 
-/** The code of an open gate. Only this process reads it, and only after the human chose an answer. */
-export function codeOf(token: string): string {
-  const folder = path.join(stateFolder(), "codes");
-  const name = createHash("sha256").update(token).digest("hex").slice(0, 32);
-  return fs.readFileSync(path.join(folder, name), "ascii").trim();
+/** The code of an open gate, from its living runner. Asked for after the human chose an answer. Empty if none tells. */
+export function codeOf(task: string, token: string): Promise<string> {
+  return new Promise((resolve) => {
+    const folder = fs.openSync(homeOf(task), fs.constants.O_RDONLY | fs.constants.O_DIRECTORY);
+    // An address holds about 100 bytes, and the path may be longer.
+    const place = process.platform === "linux" ? `/proc/self/fd/${folder}` : homeOf(task);
+    const runner = connect(path.join(place, "gate"), () => runner.write(`${token}\n`));
+    let said = "";
+    runner.setTimeout(2000, () => runner.destroy());
+    runner.on("data", (data) => (said += data));
+    runner.on("error", () => {}); // no runner is there
+    runner.on("close", () => {
+      fs.closeSync(folder);
+      resolve(said.trim());
+    });
+  });
 }
 
 /** The process that holds the task, or held it last. Its number may be another's by now. */
