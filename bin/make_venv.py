@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -100,7 +101,7 @@ def make_venv(lock: int) -> None:
     BEGUN.rename(VENV)
     # The real path: a link like /usr/bin/python3 may point to another version tomorrow.
     python = os.path.realpath(sys.executable)
-    run([python, "-I", "-m", "venv", str(VENV)], lock, "Python's venv module failed")
+    run([python, "-I", "-m", "venv", str(VENV)], lock, "Python's venv module failed", "Python itself")
 
 
 def forget_record() -> None:
@@ -111,16 +112,38 @@ def forget_record() -> None:
 
 def install(pins: list[str], lock: int, *options: str) -> None:
     # -I: packages on PYTHONPATH would count as installed. --no-deps: the pins are complete.
-    pip = [str(PYTHON), "-I", "-m", "pip", "--disable-pip-version-check", "--no-input", "-q"]
+    pip = [str(PYTHON), "-I", "-m", "pip", "--disable-pip-version-check", "--no-input"]
     what = [option for name in pins for option in ("-r", name)]
-    run([*pip, "install", "--no-user", "--no-deps", *options, *what], lock, "pip failed (is the network up?)")
+    command = [*pip, "install", "--no-user", "--no-deps", *options, *what]
+    run(command, lock, "pip failed (is the network up?)", f"of {packages(pins)} packages")
 
 
-def run(argv: list[str], lock: int, failure: str) -> None:
-    none = subprocess.DEVNULL
+def packages(pins: list[str]) -> int:
+    lines = [line for name in pins for line in (ROOT / name).read_text().splitlines()]
+    return len({line for line in lines if "==" in line})
+
+
+def run(argv: list[str], lock: int, failure: str, progress: str) -> None:
+    """A person at a terminal sees how far it is: pip's log has a line for each package it takes."""
+    begun, before = time.monotonic(), LOG.stat().st_size
     with LOG.open("ab") as log:
-        done = subprocess.run(argv, cwd=ROOT, stdin=none, stdout=log, stderr=log, pass_fds=[lock])
-    if done.returncode != 0:
+        child = subprocess.Popen(argv, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[lock])
+    try:
+        while sys.stderr.isatty() and child.poll() is None:
+            with LOG.open("rb") as log:
+                log.seek(before)
+                taken = sum(line.startswith(b"Collecting ") for line in log)
+            seconds = int(time.monotonic() - begun)
+            print(f"\r\033[K  {taken or ''} {progress}, {seconds} s", end="", file=sys.stderr, flush=True)
+            time.sleep(0.2)
+        child.wait()
+    except BaseException:
+        child.kill()
+        child.wait()
+        raise
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
+    if child.returncode != 0:
         raise SetUpError(f"{failure}; see {LOG}")
 
 

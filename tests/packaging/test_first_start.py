@@ -1,6 +1,7 @@
 """bin/pi-marathon from nothing, really installing: many starts at once, and starts killed on the way."""
 
 import os
+import re
 import signal
 import subprocess
 import sysconfig
@@ -131,3 +132,10 @@ def test_after_interrupted_and_killed_starts_an_ordinary_one_works(tmp_path: Pat
     again = start(checkout / "bin" / "pi-marathon", "--help", cwd=checkout)
     assert (again.returncode, again.stderr) == (0, "")
     assert {path.name for path in checkout.glob(".venv*")} == {".venv", ".venv.lock", ".venv.log"}
+
+
+@pytest.mark.slow
+def test_a_person_at_a_terminal_sees_how_far_it_is(tmp_path: Path) -> None:
+    checkout = copy_checkout(tmp_path / "checkout")
+    shown = start("script", "-qec", f"{checkout}/bin/pi-marathon --help", "/dev/null", cwd=tmp_path, **QUICK).stdout
+    assert re.search(r"making \.venv.*\n.*\[K +[1-9]\d* of 16 packages, \d+ s.*Usage", shown, re.DOTALL)

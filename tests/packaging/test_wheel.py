@@ -3,6 +3,7 @@
 The dependencies are borrowed from the environment the tests run in; pi-marathon itself really is installed.
 """
 
+import os
 import subprocess
 import sys
 import zipfile
@@ -73,3 +74,24 @@ def test_help_runs_from_the_wheel(installed: Path, tmp_path: Path) -> None:
 def test_demo_runs_from_the_wheel_without_a_terminal(installed: Path, tmp_path: Path) -> None:
     done = start(installed / "pi-marathon", "demo", cwd=tmp_path, HOME=str(tmp_path), TMPDIR=str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", ["pipx install", "uv tool install"])
+def test_the_lines_of_the_readme_install_a_command(line: str, wheel: Path, tmp_path: Path) -> None:
+    assert f"`{line} .`" in (ROOT / "README.md").read_text()
+    tools = tmp_path / "tools"
+    subprocess.run([sys.executable, "-m", "venv", tools], check=True)
+    subprocess.run([tools / "bin" / "pip", "-q", "--disable-pip-version-check", "install", line.split()[0]], check=True)
+    folders = {
+        "HOME": str(tmp_path),
+        "PATH": f"{tools}/bin:{os.environ['PATH']}",
+        "PIPX_HOME": f"{tmp_path}/pipx",
+        "PIPX_BIN_DIR": f"{tmp_path}/bin",
+        "UV_TOOL_BIN_DIR": f"{tmp_path}/bin",
+        "UV_SYSTEM_CERTS": "1",  # as pip does
+    }
+    done = start(*line.split(), wheel, cwd=tmp_path, **folders)
+    assert done.returncode == 0, done.stdout + done.stderr
+    version = start(tmp_path / "bin" / "pi-marathon", "--version", cwd=tmp_path, HOME=str(tmp_path))
+    assert marathon.__version__ in version.stdout
