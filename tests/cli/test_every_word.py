@@ -21,7 +21,7 @@ PAGES = [
 ]
 # At the beginning of a line or of quotes, or behind a colon or an arrow; up to the end of it or to three spaces.
 PRINTED = re.compile(r"(?:^[ |]*|[`'\"!]|: |&& |→ |shell: )pi-marathon ((?:(?!   )[^`\n])+)", re.M)
-PROSE = ("is", "without")  # what a sentence goes on with that only begins with the name of the program
+PROSE = ("is", "lets", "without")  # what a sentence goes on with that only begins with the name of the program
 PLACEHOLDER = re.compile(r"TASK|DIR|NAME|COMMAND|X|…|\[.*|docs/.*")
 
 

@@ -147,7 +147,7 @@ def test_steering_from_another_pi_goes_to_the_marathon_that_is_named(desk: Calla
     assert pi.next("extension_ui_request")["message"].startswith("Kept for the next session. To")
     assert [message.text for message in inbox_of(at).messages()] == ["not now"]
     pi.send(type="prompt", message="/marathon-steer anyone?")
-    assert "runs now. See: /ralph list" in pi.next("extension_ui_request")["message"]
+    assert "runs or waits for an answer. See: /ralph list" in pi.next("extension_ui_request")["message"]
 
 
 # The end of a session in the terminal

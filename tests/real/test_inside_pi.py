@@ -152,7 +152,7 @@ def test_ralph_lists_kills_and_cleans(real: RealWorld, pi: Callable[..., Termina
     quiet(terminal)
     lock = loop_of(real) / ".marathon" / "lock"  # of the only one
     terminal.command("/ralph kill", lambda: holder_of(lock) is None)
-    terminal.command("/ralph clean", lambda: b"Nothing to clean" in terminal.seen)
+    terminal.command("/ralph clean", lambda: b"Nothing to remove" in terminal.seen)
 
 
 def test_a_gate_is_answered_in_place_and_by_no_stray_key(real: RealWorld, pi: Callable[..., Terminal]) -> None:
