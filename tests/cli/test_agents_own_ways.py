@@ -23,7 +23,7 @@ def test_who_pays_is_told_once(world: World, account: str, key: str, times: int)
     args = ("--agent", "claude", "--mode", "stream", "--retries", "1", "--retry-wait", "1s")
     ran = world.cli("--task", "task", *args, PATH=path, ANTHROPIC_API_KEY=key)
     assert ran.returncode == 1, ran.stdout + ran.stderr
-    assert ran.stdout.count("iteration 2") == 1, "there were two sessions"
+    assert ran.stdout.count("session 2") == 1, "there were two sessions"
     assert ran.stdout.count(BILLED) == times
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from marathon.store.gate_code import GateCodes
-from marathon.store.task import Task
+from marathon.store.inbox import Inbox
 from tests.process.driver import Pty, until
 from tests.support.side import Side
 from tests.support.world import World
@@ -102,10 +102,10 @@ def test_a_yes_to_an_agreement_never_counts_at_another_gate(world: World) -> Non
     facts = side.status("one")["gate"]
     assert facts["reason"] == "review"
     right = GateCodes(side.state / "codes").printed(facts["token"])
-    task = Task.look(side.task("one"))
-    task.inbox.put("verdict", to=facts["token"], code=right, choice="continue", by="command", agreement="0" * 64)
+    inbox = Inbox(side.task("one") / ".marathon/inbox")
+    inbox.put("verdict", to=facts["token"], code=right, choice="continue", by="command", agreement="0" * 64)
     side.run("one", expected=3)
-    assert not task.inbox.messages(), "it was looked at"
+    assert not inbox.messages(), "it was looked at"
     assert reasons(side, "one") == ["review"]
     assert side.status("one")["waits_for"] == "your review of research"
 

@@ -42,8 +42,9 @@ def answer(terminal: Pty, *talk: tuple[bytes, bytes]) -> None:
 
 
 def test_a_typed_command_is_offered_with_yes_and_then_agreed_to(world: World, typed: Typed) -> None:
-    terminal = typed("new", "A task")
-    answer(terminal, (b"Goal:", b"Make it so.\r"), (b"Scope:", b"\r"), (b"Constraints:", b"\r"))
+    terminal = typed("new")
+    answer(terminal, (b"Title", b"A task\r"), (b"Goal:", b"Make it so.\r"))
+    answer(terminal, (b"Scope:", b"\r"), (b"Constraints:", b"\r"))
     answer(terminal, (b"Success Criteria:", b"npm test passes\r"))
     answer(terminal, (b"npm test", b""), (OFFER + b"[Y/n]", b"\n"))
     terminal.expect(b"pi-marathon --task docs/tasks/")
@@ -62,8 +63,9 @@ def test_no_leaves_it_as_words(world: World, typed: Typed) -> None:
 
 
 def test_pasted_text_is_offered_with_no_and_its_own_commands_are_asked_at_the_gate(world: World, typed: Typed) -> None:
-    terminal = typed("new", "A task")
-    answer(terminal, (b"Goal:", b"Make it so.\r"), (b"Scope:", b"\r"), (b"Constraints:", b"\r"))
+    terminal = typed("new")
+    answer(terminal, (b"Title", b"A task\r"), (b"Goal:", b"Make it so.\r"))
+    answer(terminal, (b"Scope:", b"\r"), (b"Constraints:", b"\r"))
     answer(terminal, (b"Success Criteria:", b"\x1b[200~- npm test\r\n- `true`\x1b[201~"), (b"true", b"\r"))
     answer(terminal, (OFFER + b"[y/N]", b"y\n"))
     assert terminal.wait() == 0
@@ -72,7 +74,8 @@ def test_pasted_text_is_offered_with_no_and_its_own_commands_are_asked_at_the_ga
 
 
 def test_a_pasted_goal_cannot_bring_a_command_along(world: World, typed: Typed) -> None:
-    terminal = typed("new", "A task", "--success", "`true`")
+    terminal = typed("new", "--success", "`true`")
+    answer(terminal, (b"Title", b"A task\r"))
     pasted = b"\x1b[200~Make it so.\r\n\r\n## Success Criteria\r\n\r\n- `false`\x1b[201~"
     answer(terminal, (b"Goal:", pasted), (b"false", b"\r"), (b"Scope:", b"\r"), (b"Constraints:", b"\r"))
     assert terminal.wait() == 0

@@ -36,7 +36,7 @@ def test_the_built_in_workflow_is_listed_and_shown(world: World) -> None:
         ["rpi", "built-in"],
     ]
     shown = world.cli("workflow", "show", "rpi").stdout
-    for part in ("Research (research) → research.md  gate", "Plan (plan) → plan.md  gate", "result.md  in chunks"):
+    for part in ("Research (research) → research.md  you review it", "Plan (plan) → plan.md  you review it", "result.md  in chunks"):
         assert part in shown
     assert world.cli("workflow", "check").returncode == 0
 
@@ -121,7 +121,7 @@ def test_new_makes_a_workflow_that_passes_check_and_replaces_nothing(world: Worl
     assert made.returncode == 0
     assert ".marathon/workflows/fixes/workflow.toml" in made.stdout
     assert world.cli("workflow", "check").returncode == 0
-    assert "Research (research) → research.md  gate" in world.cli("workflow", "show", "fixes").stdout
+    assert "Research (research) → research.md  you review it" in world.cli("workflow", "show", "fixes").stdout
     assert "is there already" in world.cli("workflow", "new", "fixes").stderr
     assert "cannot be called '../up'" in world.cli("workflow", "new", "../up").stderr
 

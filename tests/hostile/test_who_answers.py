@@ -289,10 +289,10 @@ def test_at_a_terminal_the_code_is_asked_for_and_a_start_needs_none(
     world: World, others: str, typed: Callable[..., Pty]
 ) -> None:
     asked = typed("approve", "other")
-    asked.expect(b"The gate's code")
+    asked.expect(b"The code, as it was printed")
     asked.send(b"aaaaaa\r")
     refused = asked.expect(b"(on a terminal)").decode()
-    assert "That is not the code of this gate; nothing was changed." in refused
+    assert "That is not the code; nothing was changed." in refused
     assert "pi-marathon --task other" in refused
     assert asked.wait() == 2
     asked = typed("approve", "living", "--code", "aaaaaa")
@@ -309,7 +309,7 @@ def test_at_a_terminal_the_code_is_asked_for_and_a_start_needs_none(
     started.send(b"q")
     assert started.wait() == 3
     asked = typed("approve", "other")
-    asked.expect(b"The gate's code")
+    asked.expect(b"The code, as it was printed")
     asked.send(code[1] + b"\r")
     asked.expect(b"Approved: research")
     assert asked.wait() == 0

@@ -261,7 +261,7 @@ def test_a_move_that_was_cut_off_is_completed(older: Task) -> None:
     """Killed after some of it was moved: what is left comes with the next start."""
     shutil.move(older.folder / ".marathon" / "inbox", older.own / "inbox")
     (older.folder / ".marathon" / "inbox").mkdir()
-    (older.folder / ".marathon" / "inbox" / "0002.json").write_text(json.dumps({"kind": "feedback", "text": "more"}))
+    (older.folder / ".marathon" / "inbox" / "0002.json").write_text(json.dumps({"kind": "steer", "text": "more"}))
     assert plain(append(older)) == RECORDS
     assert older.runs.round_path(1, "research", 1).exists()
     assert [message.text for message in older.inbox.messages()] == ["words", "more"]
