@@ -36,7 +36,11 @@ def test_the_built_in_workflow_is_listed_and_shown(world: World) -> None:
         ["rpi", "built-in"],
     ]
     shown = world.cli("workflow", "show", "rpi").stdout
-    for part in ("Research (research) → research.md  you review it", "Plan (plan) → plan.md  you review it", "result.md  in chunks"):
+    for part in (
+        "Research (research) → research.md  you review it",
+        "Plan (plan) → plan.md  you review it",
+        "result.md  in chunks",
+    ):
         assert part in shown
     assert world.cli("workflow", "check").returncode == 0
 

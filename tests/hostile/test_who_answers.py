@@ -186,20 +186,22 @@ def test_in_the_sandbox_a_daemon_is_known_as_well(world: World) -> None:
     least = f"HOME={world.home} PATH=/usr/bin:/bin PYTHONPATH={ROOT}"
     approve = f"sleep 0.2; {shlex.join(world.argv('approve', 'task', '--code', 'aaaaaa'))} > said 2>&1; touch done"
     daemon = f"(env -i {least} setsid sh -c {shlex.quote(f'({approve}) &')}) &"
-    (world.project / "tries.sh").write_text(f"{daemon}\nuntil [ -e done ]; do sleep 0.05; done\n")
+    # In the task's folder: research cannot write the project.
+    (world.project / "tries.sh").write_text(f"cd task\n{daemon}\nuntil [ -e done ]; do sleep 0.05; done\n")
     assert world.cli("--task", "task", "--sandbox", "--agent", "command", "--", "sh", "tries.sh").returncode in (3, 5)
-    assert REFUSED in (world.project / "said").read_text()
+    assert REFUSED in (world.task / "said").read_text()
 
 
 def test_no_file_or_command_line_tells_a_code(world: World, others: str, typed: Callable[..., Pty]) -> None:
     """Also not the log of a runner that a pool has started. A code in a message is spent."""
+    for name in ("pooled", "beside"):
+        (world.project / name).mkdir()
+        (world.project / name / "instructions.md").write_text("# Something else\n")
     pooled = world.project / "pooled"
-    pooled.mkdir()
-    (pooled / "instructions.md").write_text("# Something else\n")
     args = world.task_args()
-    pool = typed("run", "pooled", *args[args.index("--agent") :])
+    pool = typed("run", "pooled", "beside", *args[args.index("--agent") :])
     pool.wait()
-    (in_pool,) = set(re.findall(rb"the gate's code: (\w+)", pool.seen))
+    in_pool = re.findall(rb"pooled.*?the gate's code: (\w+)", pool.seen, re.DOTALL)[0]
     living = handed_over(world.kept_of(world.project / "living"), token_of(world, "living"))
     everything = world.agent / "everything"
     looks = f"cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ > {everything}.1 2>/dev/null"

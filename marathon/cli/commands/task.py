@@ -19,6 +19,7 @@ from marathon._bundled import bundled
 from marathon.agents.table import DEFAULT, installed_instead
 from marathon.cli.arguments import RunnerCommandForAgent, message_text
 from marathon.cli.find import TASKS, project_root
+from marathon.cli.human import refuse_in_a_session
 from marathon.cli.main import cli, run_line
 from marathon.cli.settings import load_settings
 from marathon.cli.success import agree_to_typed, offer_commands, terminal_after_input
@@ -78,6 +79,8 @@ def new(
 
     With - the text on standard input, such as an issue, becomes the instructions as it is.
     """
+    if runs:
+        refuse_in_a_session("new --run")
     texts = {key: options.pop(key, None) or "" for key in SECTIONS} | {"success": "\n".join(map(as_item, success))}
     typed_too = {name for name in options if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE}
     if not runs and (early := typed_too - {"workflow"}):
