@@ -164,8 +164,10 @@ class _Session(Conversation):
 
     def _ending(self) -> Outcome:
         exit, denied = self.exit, denials(self._agent.name, self._denied)
+        if exit is not None and (stopped := interruption(exit)):
+            return stopped
         if exit is not None and not self.is_over():
-            return interruption(exit) or self.crashed(exit)
+            return self.crashed(exit)
         if self.stopped or self._reason == "cancelled":
             return Outcome("left", "stopped with Esc", stop_reason="aborted", denied=denied)
         if self._failure is not None:
@@ -207,6 +209,13 @@ class _Session(Conversation):
         else:
             meta = {"steering": {"idleBehavior": "promptRequired"}}
             self._request(_STEER, steer.id, sessionId=self._session, prompt=text, _meta=meta)
+
+    def ask_to_stop(self) -> bool:
+        """What a prompt used comes with its answer."""
+        asks = bool(self._prompts())
+        if asks:
+            self.stop()
+        return asks
 
     def stop(self) -> None:
         self.send({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": self._session}})

@@ -64,6 +64,10 @@ class Conversation(ABC):
     def stop(self) -> None:
         """Ask the program to stop what it does."""
 
+    def ask_to_stop(self) -> bool:
+        """Before it is ended: ask a program that tells what it used at its end to tell it now. False if it need not."""
+        return False
+
     def can_be_steered(self) -> bool:
         """Whether what the human types can reach the agent in this session."""
         return True
@@ -110,6 +114,7 @@ class Conversation(ABC):
                 timeout=timeout,
                 readers=self._readers,
                 tick=_TICK,
+                ask=self.ask_to_stop,
             )
         except StartFailed as error:
             cure = f"Try it by hand: {self.program} --version"

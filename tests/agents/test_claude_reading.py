@@ -85,6 +85,15 @@ def test_a_session_as_events() -> None:
     assert reading.ending() == Outcome("ended", stop_reason="end_turn")
 
 
+def test_what_a_message_used_counts_as_soon_as_it_is_told() -> None:
+    """A session may be cut off in the middle of a message, and a subagent's messages come whole."""
+    start = {"type": "message_start", "message": {"id": "m1", "model": "claude-sonnet-4-5", "usage": USAGE}}
+    part = {"id": "s1", "model": "claude-haiku", "usage": {"input_tokens": 30, "output_tokens": 2}, "content": []}
+    subagent = {"type": "assistant", "message": part, "parent_tool_use_id": "toolu_1"}
+    _, events = read(INIT, stream(start), subagent, subagent)
+    assert usage_of(events) == Usage(input=830, output=3, cacheRead=200, turns=1, model="claude-sonnet-4-5")
+
+
 def test_a_late_message_takes_the_result_back() -> None:
     replay = {**said({"type": "text", "text": "STEER"}, role="user"), "isReplay": True}
     reading, _ = read(INIT, replay, RESULT)

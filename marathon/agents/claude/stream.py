@@ -104,6 +104,7 @@ class Reading:
     _calls: dict[str, ToolCalled] = field(default_factory=dict)
     _began: dict[str, float] = field(default_factory=dict)
     _inputs: dict[str, Any] = field(default_factory=dict)  # of the message that is being written
+    _of_messages: dict[str, dict[str, int]] = field(default_factory=dict)  # the tokens that are counted
     _counted: Usage = field(default_factory=Usage)
 
     def events(self, record: dict[str, Any]) -> Iterable[Event]:
@@ -163,8 +164,9 @@ class Reading:
     def _stream(self, event: dict[str, Any]) -> Iterable[Event]:
         match event.get("type"):
             case "message_start":
-                self._inputs = table_in(event.get("message"))
                 self.said = ""
+                self._inputs = table_in(event.get("message"))
+                return self._of_message(self._inputs, turns=1)
             case "content_block_start":
                 self._block = str(table_in(event.get("content_block")).get("type"))
             case "content_block_delta" if self._block in ("text", "thinking"):
@@ -174,9 +176,20 @@ class Reading:
                 return [Text("\n", thinking=self._block == "thinking")]
             case "message_delta":
                 counts = {**table_in(self._inputs.get("usage")), **table_in(event.get("usage"))}
-                tokens = {ours: counts.get(theirs) for ours, (theirs, _) in _TOKENS.items()}
-                return self._used(usage_in({**tokens, "turns": 1, "model": self._inputs.get("model")}))
+                return self._of_message({**self._inputs, "usage": counts})
         return []
+
+    def _of_message(self, message: Mapping[str, Any], turns: int = 0) -> Iterable[Event]:
+        """What a message used since it was last counted. One that is cut off has cost what went into it."""
+        id, counts = str(message.get("id")), table_in(message.get("usage"))
+        known = self._of_messages.setdefault(id, {})
+        new = {
+            ours: max(0, int(number_in(counts.get(theirs))) - known.get(ours, 0))
+            for ours, (theirs, _) in _TOKENS.items()
+        }
+        self._of_messages[id] = {name: known.get(name, 0) + more for name, more in new.items()}
+        if turns or any(new.values()):
+            yield from self._used(usage_in({**new, "turns": turns, "model": message.get("model")}))
 
     def _message(self, role: str, record: dict[str, Any]) -> Iterable[Event]:
         content = table_in(record.get("message")).get("content")
@@ -186,6 +199,8 @@ class Reading:
             return
         if role == "assistant" and record.get("parent_tool_use_id") is None:
             self.said += text_in(content)
+        elif role == "assistant":  # of a subagent, whose message does not come in pieces
+            yield from self._of_message({**table_in(record.get("message")), "model": ""})
         for part in tables_in(content):
             if part.get("type") == "tool_use":
                 call = ToolCalled(_id(part, "id"), str(part.get("name")), table_in(part.get("input")))
@@ -258,6 +273,13 @@ class _Session(OneSession):
 
     def stop(self) -> None:
         self.send({"type": "control_request", "request_id": "stop", "request": {"subtype": "interrupt"}})
+
+    def ask_to_stop(self) -> bool:
+        """Its cost comes with its result."""
+        asks = self._reading.working and not self.is_over()
+        if asks:
+            self.stop()
+        return asks
 
     def ending(self) -> Outcome:
         reading = self._reading

@@ -85,6 +85,11 @@ def research(real: ModelWorld, *first: Turn, **state: Any) -> Session:
     return turns
 
 
+def asked(real: ModelWorld) -> int:
+    """How many requests of a session came to the model; some agents also ask for a title."""
+    return sum(request.heading is not None and bool(request.tools) for request in real.server.requests)
+
+
 def processes(real: ModelWorld) -> list[psutil.Process]:
     """Everything that was started in a session of this task."""
     return tree.find_by_environ("MARATHON_TASK_DIR", str(real.task))
@@ -227,13 +232,19 @@ def test_a_budget_holds_inside_a_session(real: ModelWorld, budget: str, amount: 
 
 
 def test_a_stop_ends_it_with_everything_it_started(real: ModelWorld) -> None:
-    real.plays([Turn("Half a", fault="hang_midway")])
+    hangs = Turn("Half a", fault="hang_midway")
+    real.plays(by_phase({"research": [research(real, Turn("Let me look.", tools=[bash("true")]), hangs)]}))
     with running(real) as runner:
-        reached(runner, lambda: real.server.requests, "the agent asks the model")
+        reached(runner, lambda: asked(real) == 2, "the agent asks the model once more")
         assert real.cli("stop", "task", "--now").returncode == 0
         assert runner.wait(PATIENCE) == 3
-    assert [each["ending"] for each in real.records("session_ended")] == ["stopped"]
+    (ended,) = real.records("session_ended")
+    assert ended["ending"] == "stopped"
     assert not processes(real)
+    used = ended["usage"] or {"input": 0, "cost": 0, "cacheRead": 0}
+    tokens, settles = used["input"] + used["cacheRead"], real.adapter.settles
+    assert (tokens >= 1000) is (real.adapter.tokens and settles), "what it used before it was stopped counts"
+    assert bool(used["cost"]) is real.adapter.cost
 
 
 def test_it_dies_with_a_killed_runner_and_the_work_goes_on(real: ModelWorld) -> None:
