@@ -11,7 +11,7 @@ from typing import Any
 
 from marathon.agents.acp import AcpAgent
 from marathon.agents.base import Agent, Mode
-from marathon.agents.claude.stream import ClaudeStream
+from marathon.agents.claude.stream import TOOL_NAMES, TOOLS, ClaudeStream
 from marathon.agents.codex import CodexStream
 from marathon.agents.command import CommandAgent
 from marathon.agents.in_terminal import ClaudeTui, CodexTui
@@ -77,6 +77,10 @@ FLAGS: dict[str, dict[str, str]] = {
     },
     "codex": {"model": "-m {}", "thinking": "-c model_reasoning_effort={}"},
 }
+
+
+# The tools of an agent that does not say itself which it has, and how it calls those that every phase may name.
+_TOOLS: dict[str, tuple[Sequence[str], Mapping[str, str]]] = {"claude": (TOOLS, TOOL_NAMES)}
 
 
 # Those that are a program of their own, in the order in which they are offered.
@@ -152,10 +156,22 @@ class Team:
         return self._made[known]
 
 
+def _tool(name: str, phase: Phase, tool: str) -> str:
+    """A tool as the agent calls it. One that it does not have is no wish that can be passed over."""
+    if name not in _TOOLS:
+        return tool
+    known, names = _TOOLS[name]
+    found = names.get(tool, tool)
+    if found not in known and not found.startswith("mcp__"):
+        there = f"{', '.join(names)}; {', '.join(known)}"
+        raise WrongUsage(f"The agent {name} has no tool {tool!r} (phase {phase.id}). It has: {there}. Or use args.")
+    return found
+
+
 def _flags(name: str, phase: Phase) -> Sequence[str]:
     denied = any(tool.startswith("!") for tool in phase.tools)
     wanted = {"model": phase.model, "thinking": phase.thinking}
-    wanted["!tools" if denied else "tools"] = ",".join(tool.lstrip("!") for tool in phase.tools)
+    wanted["!tools" if denied else "tools"] = ",".join(_tool(name, phase, tool.lstrip("!")) for tool in phase.tools)
     words: list[str] = []
     for what, value in wanted.items():
         if not value:

@@ -124,8 +124,11 @@ class Resident:
         attendance = _Attendance(child, None, signals, on_tick, on_interrupt, on_resume, tick, on_clock)
         with contextlib.ExitStack() as at_its_end:
             at_its_end.callback(self.close)
-            unsent: Callable[[], Files] = lambda: {self._stdin: self._write} if self._unsent else {}
-            attendance.until(lambda: child.is_settled(done), readers or {}, unsent)
+            attendance.until(
+                lambda: child.is_settled(done),
+                readers or {},
+                lambda: {self._stdin: self._write} if self._unsent else {},
+            )
             if not child.is_over:
                 at_its_end.pop_all()
                 return None, child.elapsed()

@@ -94,6 +94,24 @@ def test_what_a_message_used_counts_as_soon_as_it_is_told() -> None:
     assert usage_of(events) == Usage(input=830, output=3, cacheRead=200, turns=1, model="claude-sonnet-4-5")
 
 
+@pytest.mark.parametrize(
+    ("args", "named"),
+    [
+        (("--disallowedTools", "Bash,WebFetch"), "Bash"),
+        (("--tools", "Read,Write"), "Bash, Monitor"),
+        (("--tools", "Bash,Monitor,Read", "--disallowedTools", "Bash(git push:*)"), ""),
+        ((), ""),
+    ],
+)
+def test_claude_does_not_work_with_tools_that_it_may_not_have(args: tuple[str, ...], named: str) -> None:
+    reading = Reading(args)
+    list(reading.events({**INIT, "tools": ["Bash", "Monitor", "Read", "mcp__db__query"]}))
+    assert bool(reading.failure) is bool(named)
+    if named:
+        cause = f"Claude has tools that this phase may not use: {named}"
+        assert (reading.ending().cause, reading.ending().permanent) == (cause, True)
+
+
 def test_a_late_message_takes_the_result_back() -> None:
     replay = {**said({"type": "text", "text": "STEER"}, role="user"), "isReplay": True}
     reading, _ = read(INIT, replay, RESULT)

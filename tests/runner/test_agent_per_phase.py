@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from marathon.agents.claude.stream import ClaudeStream
 from marathon.agents.table import Team
 from marathon.core.budgets import Limits
 from marathon.core.courses.phases import Phases
@@ -36,6 +37,21 @@ def test_model_thinking_and_arguments_become_the_agents_own() -> None:
         team.of(phase(agent="rehearsal", model="m"))
 
 
+@pytest.mark.parametrize(
+    ("tools", "flags"),
+    [
+        (("!bash", "!WebFetch"), ("--disallowedTools", "Bash,WebFetch")),
+        (("read", "edit", "mcp__db__query"), ("--tools", "Read,Edit,mcp__db__query")),
+    ],
+)
+def test_tools_have_the_names_of_the_agent(tools: tuple[str, ...], flags: tuple[str, ...]) -> None:
+    claude = Team("claude", (), None, {}).of(phase(tools=tools))
+    assert isinstance(claude, ClaudeStream)
+    assert claude.args == flags
+    with pytest.raises(WrongUsage, match=r"has no tool 'Basch'.*It has: bash, .*WebFetch"):
+        Team("claude", (), None, {}).of(phase(tools=("!Basch",)))
+
+
 def test_a_phase_has_its_own_agent_by_set(world: World) -> None:
     world.script(research(), plan(), finish())
     args = f"plan.args={sys.executable} -IS {AGENT} {world.agent}"
@@ -55,6 +71,7 @@ def test_a_phase_has_its_own_agent_by_set(world: World) -> None:
         ("nowhere.agent=pi", "there is no phase 'nowhere'"),
         ("plan.agent=nobody", "There is no agent 'nobody'"),
         ("plan.model=opus", "The agent command takes no model"),
+        ("plan.tools=!bash", "The agent command takes no tools"),
         ("plan.tools=read,!bash", "either all of them or none begin with !"),
     ],
 )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,18 @@ ALLOWED = (
     "Bash(git add:*)",
     "Bash(git commit:*)",
 )
+# Its tools, as the init record of 2.1.325 lists them, with those that come when others are denied. A name that Claude
+# does not know it passes over, so we refuse it.
+TOOLS = (
+    *("Agent", "Bash", "CronCreate", "CronDelete", "CronList", "Edit", "EnterWorktree", "ExitWorktree", "Glob", "Grep"),
+    *("ListAgents", "Monitor", "NotebookEdit", "Read", "RemoteTrigger", "ReportFindings", "ScheduleWakeup"),
+    *("SendMessage", "Skill", "Task", "TaskStop", "ToolSearch", "WebFetch", "WebSearch", "Workflow", "Write"),
+)
+TOOL_NAMES = {  # as every phase may name them
+    **{"bash": "Bash", "read": "Read", "write": "Write", "edit": "Edit"},
+    **{"grep": "Grep", "find": "Glob", "web_search": "WebSearch"},
+}
+_ONLY, _NOT = "--tools", "--disallowedTools"
 _JSON = ("--input-format", "stream-json", "--output-format", "stream-json", "--verbose")
 _SPEAKS = (*_JSON, "--replay-user-messages", "--include-partial-messages")
 _LONGEST_PAUSE = 60.0  # seconds that Claude may wait inside a session before it tries again
@@ -87,10 +100,20 @@ class ClaudeStream(ProgramAgent):
         return _Session(("claude", "-p", *_SPEAKS, *permissions(host.env), *budget, *self.args), host).run()
 
 
+def in_spite(args: Sequence[str], offered: object) -> list[str]:
+    """The tools that Claude says it has, although the arguments take them away."""
+    given = {flag: set(words.split(",")) for flag, words in itertools.pairwise(args) if flag in (_ONLY, _NOT)}
+    has = [each for each in offered if isinstance(each, str)] if isinstance(offered, list) else []
+    without, only = given.get(_NOT, set()), given.get(_ONLY)
+    beside = [each for each in has if only and each not in only and not each.startswith(("mcp__", "ToolSearch"))]
+    return [each for each in has if each in without or each in beside]
+
+
 @dataclass
 class Reading:
     """What Claude's records say about one session."""
 
+    args: tuple[str, ...] = ()
     clock: Callable[[], float] = time.monotonic
     session: str = ""
     working: bool = False
@@ -110,6 +133,9 @@ class Reading:
     def events(self, record: dict[str, Any]) -> Iterable[Event]:
         match record.get("type"), record.get("subtype"):
             case "system", "init":
+                if more := in_spite(self.args, record.get("tools")):
+                    names = one_line(", ".join(more), 200)
+                    self.failure = Failure(f"Claude has tools that this phase may not use: {names}", permanent=True)
                 self.session, self.working = one_line(str(record.get("session_id", "")), 100), True
                 return [Context(one_line(str(record.get("model") or ""), 100))]
             case "system", "api_retry":
@@ -250,7 +276,7 @@ class _Session(OneSession):
 
     def __init__(self, argv: tuple[str, ...], host: Host) -> None:
         super().__init__(argv, host)
-        self._reading = Reading()
+        self._reading = Reading(argv)
         self._sent = 0
 
     def begin(self) -> None:
