@@ -83,8 +83,16 @@ class Conversation(ABC):
     def crashed(self, exit: Exit) -> Outcome:
         cause = f"{self.program} failed ({crash(exit)}){self.notes()}"
         permanent = is_blocking(exit.code, cause)
-        outage = not permanent and failure_of(" ".join(self.last_words)).kind == "outage"
-        return Outcome("crashed", cause, permanent=permanent, outage=outage)
+        failure = failure_of(" ".join(self.last_words))
+        permanent = permanent or failure.kind == "login"
+        outage, retry_after = failure.kind == "outage", failure.retry_after
+        return Outcome(
+            "crashed",
+            cause,
+            permanent=permanent,
+            outage=outage and not permanent,
+            retry_after=None if permanent else retry_after,
+        )
 
     # The session
 

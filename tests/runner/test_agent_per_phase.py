@@ -115,6 +115,42 @@ def test_another_agent_takes_over_at_a_long_limit_and_comes_no_more_once_all_fai
     assert isinstance(records[0], Begun)
 
 
+def test_of_two_limits_the_earlier_reset_is_waited_for() -> None:
+    course = Phases(load_workflows(BUILT_IN).workflows)
+    limits, records, days = Limits(agents=("pi", "rehearsal")), [course.begin()], 24 * 3600.0
+
+    def after(agent: str, resets: float) -> object:
+        records.append(SessionStarted(iteration=len(records), phase="research", agent=agent))  # type: ignore[arg-type]
+        records.append(SessionEnded(ending="refused", cause="usage limit", retry_after=resets))  # type: ignore[arg-type]
+        step = next_step(fold(records, course), course, limits)
+        if isinstance(step, Note):
+            records.append(step.record)  # type: ignore[arg-type]
+            assert isinstance(step.record, AgentTakesOver)
+            return step.record.agent
+        return step.seconds if isinstance(step, Wait) else step
+
+    assert after("pi", 5 * 3600.0) == "rehearsal"
+    assert after("rehearsal", 4 * days) == "pi", "it can work sooner"
+    assert after("pi", 4.9 * 3600) == 4.9 * 3600, "as it says now"
+    assert after("pi", 7 * days) == "rehearsal"
+    assert after("rehearsal", 8 * days) == 8 * days, "it does not go to and fro for ever"
+
+
+@pytest.mark.parametrize("more", [{}, {"outage": True}])
+def test_a_refusal_that_tries_did_not_cure_is_for_the_next_agent(more: dict[str, bool]) -> None:
+    """A provider that answers 500, and a quota that does not say when it resets."""
+    course = Phases(load_workflows(BUILT_IN).workflows)
+    limits, records = Limits(agents=("pi", "rehearsal"), retries=2), [course.begin()]
+    steps: list[object] = []
+    while not steps or isinstance(steps[-1], Wait):
+        records.append(SessionStarted(iteration=len(records), phase="research", agent="pi"))  # type: ignore[arg-type]
+        records.append(SessionEnded(ending="refused", cause="500: It broke", **more))  # type: ignore[arg-type]
+        steps.append(next_step(fold(records, course), course, limits))
+    assert len(steps) == 3
+    assert isinstance(steps[-1], Note)
+    assert steps[-1].record == AgentTakesOver(agent="rehearsal", after="pi", cause="500: It broke")
+
+
 def test_a_program_that_cannot_work_hands_over_to_the_next_agent(world: World) -> None:
     world.script({"say": ["login: permission denied"], "exit": 1})
     args = world.task_args()
