@@ -131,7 +131,7 @@ class Team:
         name = phase.agent or self.names[0]
         return self._made_for(name, (*_flags(name, phase), *phase.args))
 
-    def check(self, phases: Iterable[Phase]) -> None:
+    def check(self, phases: Iterable[Phase], *, in_worktree: bool = False) -> None:
         """Refuse what cannot work before anything is changed."""
         known = {phase.id: self.as_chosen(phase) for phase in phases}
         if unknown := next((name for name in self._chosen if name not in known), None):
@@ -139,6 +139,11 @@ class Team:
             raise WrongUsage(f"{there} To forget what was set for it: --set {unknown}=")
         for agent in {self.of(phase, name): None for phase in known.values() for name in self.names} or (self.first,):
             agent.check()
+            if in_worktree and isinstance(agent, AcpAgent) and agent.stays_inside:
+                raise WrongUsage(
+                    f"--worktree: {agent.argv[0]} writes only below the folder it works in, and the task's folder lies "
+                    "outside of it. Work in the project (--here), or choose another agent, such as --agent codex."
+                )
 
     def leave_terminal(self) -> None:
         """The human left the terminal, so no session that begins from now on can have it."""

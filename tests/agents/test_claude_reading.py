@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -212,14 +213,15 @@ def test_rules_name_each_program_and_its_command(command: str, named: list[str])
     assert rules("WebFetch", {"url": "x"}) == ["WebFetch"]
 
 
-def test_only_what_the_marathon_needs_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_what_the_marathon_needs_is_allowed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", "")
-    words = " ".join(permissions({}))
+    words = " ".join(permissions({"MARATHON_TASK_DIR": str(tmp_path / "task")}, tmp_path))
     assert "--permission-mode acceptEdits" in words
     assert "Bash(git commit:*)" in words
     assert "bypass" not in words
     assert "Bash(pi-marathon:*)" not in words, "then every program could be started through --agent command"
     assert "sandbox" not in words
+    assert "--add-dir" not in words, "the task lies in the project"
 
 
 @pytest.mark.parametrize("record", [{}, {"type": "assistant"}, {"type": "user", "message": {"content": [1, None]}}])

@@ -21,6 +21,7 @@ from marathon.core.budgets import Usage, number_in, usage_in
 from marathon.core.events import Context, Event, Notice, Text, ToolCalled, ToolEnded, Used
 from marathon.core.life import Steer
 from marathon.core.text import one_line, says_complete
+from marathon.git.changes import folders_beside
 from marathon.process.sandbox import WRAP
 from marathon.store.files import read_regular
 from marathon.store.places import states_folder
@@ -62,16 +63,18 @@ def has_sandbox() -> bool:
     return all(map(shutil.which, ("bwrap", "socat")))
 
 
-def permissions(env: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+def permissions(env: Mapping[str, str], project: Path, settings: Mapping[str, Any] | None = None) -> tuple[str, ...]:
     """The arguments that let Claude work on the task: inside its sandbox where there is one."""
+    beside = [str(each) for each in folders_beside(project, env)]
     sandbox = {
         "enabled": True,
         "autoAllowBashIfSandboxed": True,
         "enableWeakerNestedSandbox": WRAP in env,  # inside ours it cannot mount a process table of its own
-        "filesystem": {"allowWrite": [str(states_folder())]},  # for pi-marathon wait and ask
+        "filesystem": {"allowWrite": [str(states_folder()), *beside]},  # the first for pi-marathon wait and ask
     }
     given = {**(settings or {}), **({"sandbox": sandbox} if has_sandbox() else {})}
     return (
+        *(word for each in beside for word in ("--add-dir", each)),
         *("--permission-mode", "acceptEdits", "--allowedTools", *ALLOWED),
         *(("--settings", json.dumps(given)) if given else ()),
     )
@@ -97,7 +100,9 @@ class ClaudeStream(ProgramAgent):
         tell_of_billing(self, host)
         left = host.meter.left("cost")
         budget = () if left is None else ("--max-budget-usd", f"{max(left, 0.01):.4f}")
-        return _Session(("claude", "-p", *_SPEAKS, *permissions(host.env), *budget, *self.args), host).run()
+        return _Session(
+            ("claude", "-p", *_SPEAKS, *permissions(host.env, host.project), *budget, *self.args), host
+        ).run()
 
 
 def in_spite(args: Sequence[str], offered: object) -> list[str]:

@@ -39,6 +39,15 @@ def test_a_program_that_dies_of_a_limit_is_waited_for(acp: ModelWorld, said: str
     assert (wait["kind"], wait["seconds"]) == (kind, seconds)
 
 
+def test_a_program_that_cannot_write_beside_a_worktree_is_refused_before_it_is_made(acp: ModelWorld) -> None:
+    acp.on_path("codex-acp", ["true"])
+    acp.adapter, acp.more = replace(acp.adapter, args=("codex-acp",)), ()
+    ran = acp.run("--worktree")
+    assert ran.returncode == 2
+    assert "codex-acp writes only below the folder it works in" in ran.stderr
+    assert not (acp.task / ".marathon").exists()
+
+
 def test_an_agent_that_is_refused_again_and_again_comes_to_an_end(acp: ModelWorld) -> None:
     acp.more, acp.extra = (), {**acp.extra, "ACP_LACKS": "go_on"}
     acp.plays(lambda request: Turn(tools=[bash("git push")]))

@@ -127,6 +127,26 @@ def test_it_runs_a_whole_marathon_and_says_what_it_used(real: ModelWorld) -> Non
     assert ("so --max-cost has no effect" in first.stdout) is not real.adapter.cost
 
 
+def test_it_works_in_a_worktree_and_commits_there(real: ModelWorld) -> None:
+    """The task's folder and git's own lie outside of the folder that the agent works in."""
+    subprocess.run(["git", "commit", "-q", "--allow-empty", "-m", "first"], cwd=real.project, check=True)
+    # The identity is where users have it.
+    subprocess.run(["git", "config", "--remove-section", "user"], cwd=real.project, check=True)
+    (real.home / ".gitconfig").write_text("[user]\nname = a user\nemail = user@localhost\n")
+    work = Work(real.task)
+    code = Turn(tools=[bash("echo 1 > code.py && git add code.py && git commit -qm second")])
+    result: Any = work.phase("result.md", "All of it.\n", state="completed", phase="done")
+    phases = {name: [work.phase(f"{name}.md", "All of it.\n")] for name in ("research", "plan")}
+    real.plays(by_phase({**phases, "implement": [lambda request: [code, *result(request)]]}))
+    ran = real.run("--worktree", "--auto-approve", "--max-iterations", "4")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert (real.task / "result.md").exists()
+    log = subprocess.run(
+        ["git", "log", "--format=%s %an", "marathon/task"], cwd=real.project, capture_output=True, text=True, check=True
+    )
+    assert log.stdout == "second a user\nfirst agent\n"
+
+
 def test_feedback_reaches_the_next_session(real: ModelWorld) -> None:
     assert real.run().returncode == 3
     assert real.cli("redo", "task", "-m", "look at the admin routes too").returncode == 0
