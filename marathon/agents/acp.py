@@ -27,12 +27,14 @@ from marathon.core.events import LONGEST_TEXT, Event, Notice, Output
 from marathon.core.life import Steer
 from marathon.core.text import one_line, says_complete
 from marathon.errors import AgentUnavailable, WrongUsage
+from marathon.git.changes import folders_beside, identity
 from marathon.process.input_line import Typed
 from marathon.process.sandbox import wall_of
 from marathon.process.start import Command
 from marathon.process.supervisor import Resident
 
 _STEER = "_session/steering"
+_STAYS_INSIDE = ("codex-acp",)  # measured: it cannot write the task's folder from a worktree, whatever it is told
 _MOST_GO_ONS = 10  # in a session
 _GO_ON = "That was not allowed. Go on without it. If you cannot, write STATE.json with a question for the human."
 
@@ -47,6 +49,8 @@ class Row:
     tells_cost: bool = False
     tells_tokens: bool = False
     counts_last: bool = False  # the tokens it tells are those of the last request
+    folders: str = ""  # the flag that names a folder beside the one it works in
+    hides_identity: bool = False  # its shell does not see the user's configuration of git
     joins: bool = False  # a second prompt reaches the model while the first is worked on
     env: Mapping[str, str] = field(default_factory=dict)
 
@@ -61,6 +65,8 @@ ROWS = {
         ),
         ("--acp", "--skip-trust"),
         mode="autoEdit",
+        folders="--include-directories",
+        hides_identity=True,
         tells_tokens=True,
         env={"GEMINI_CLI_NO_RELAUNCH": "true"},  # else a second process with the same memory
     ),
@@ -91,6 +97,7 @@ class AcpAgent:
         row = ROWS.get(name)
         self.row = row or Row(Program(args[0] if args else "", "", (), "log in with the program itself"), args[1:])
         self.argv = (self.row.program.name, *self.row.argv, *(args if row else ()))
+        self.stays_inside = any(os.path.basename(word) in _STAYS_INSIDE for word in self.argv)
         self.tells_cost, self.tells_tokens = self.row.tells_cost, self.row.tells_tokens
         self.can_be_steered = self.row.joins
         self.process: Resident | None = None
@@ -112,8 +119,10 @@ class AcpAgent:
         if self.process is not None and self.process.wall != wall_of(host.env):
             self.close()  # another phase may write elsewhere
         if self.process is None:
-            env = {**self.row.env, **host.env}
-            self.process = Resident(Command(self.argv, host.project, env, inherit=(host.lock_fd,)))
+            beside = folders_beside(host.project, host.env) if self.row.folders else []
+            argv = (*self.argv, *(word for each in beside for word in (self.row.folders, str(each))))
+            env = {**(identity(host.project) if self.row.hides_identity else {}), **self.row.env, **host.env}
+            self.process = Resident(Command(argv, host.project, env, inherit=(host.lock_fd,)))
             self.greeting = {}
         session = _Session(self, self.process, host)
         outcome = session.run()
@@ -164,8 +173,10 @@ class _Session(Conversation):
 
     def _ending(self) -> Outcome:
         exit, denied = self.exit, denials(self._agent.name, self._denied)
+        if exit is not None and (stopped := interruption(exit)):
+            return stopped
         if exit is not None and not self.is_over():
-            return interruption(exit) or self.crashed(exit)
+            return self.crashed(exit)
         if self.stopped or self._reason == "cancelled":
             return Outcome("left", "stopped with Esc", stop_reason="aborted", denied=denied)
         if self._failure is not None:
@@ -207,6 +218,13 @@ class _Session(Conversation):
         else:
             meta = {"steering": {"idleBehavior": "promptRequired"}}
             self._request(_STEER, steer.id, sessionId=self._session, prompt=text, _meta=meta)
+
+    def ask_to_stop(self) -> bool:
+        """What a prompt used comes with its answer."""
+        asks = bool(self._prompts())
+        if asks:
+            self.stop()
+        return asks
 
     def stop(self) -> None:
         self.send({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": self._session}})
@@ -292,7 +310,10 @@ class _Session(Conversation):
 
     def _new_session(self) -> None:
         servers = [our_tools.server(self.host.env)] if self._agent.gets_tools else []
-        self._request("session/new", cwd=str(self.host.project), mcpServers=servers)
+        able = table_in(table_in(self._agent.greeting.get("agentCapabilities")).get("sessionCapabilities"))
+        beside = folders_beside(self.host.project, self.host.env) if "additionalDirectories" in able else []
+        more = {"additionalDirectories": [str(each) for each in beside]} if beside else {}
+        self._request("session/new", cwd=str(self.host.project), mcpServers=servers, **more)
 
     def _prompt(self, text: str) -> None:
         self._request("session/prompt", sessionId=self._session, prompt=[{"type": "text", "text": text}])

@@ -143,7 +143,8 @@ def failure_in(error: dict[str, Any]) -> Failure:
     kind = str(data.get("errorKind") or data.get("codexErrorInfo") or "")
     if error.get("code") == _NEEDS_LOGIN:
         kind = "authentication_error"
-    said = str(error.get("message") or data.get("message") or "no reason given").removeprefix("Internal error: ")
-    if said == "Internal error" and isinstance(details := data.get("details"), str):
-        said = details
+    said = str(error.get("message") or "Internal error").removeprefix("Internal error: ")
+    if said == "Internal error":  # the reason is among the data
+        reasons = (data.get("message"), data.get("details"), said)
+        said = next(reason for reason in reasons if isinstance(reason, str) and reason)
     return failure_of(said, status=number if 400 <= number < 600 else 0, code=kind)

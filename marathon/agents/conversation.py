@@ -64,6 +64,10 @@ class Conversation(ABC):
     def stop(self) -> None:
         """Ask the program to stop what it does."""
 
+    def ask_to_stop(self) -> bool:
+        """Before it is ended: ask a program that tells what it used at its end to tell it now. False if it need not."""
+        return False
+
     def can_be_steered(self) -> bool:
         """Whether what the human types can reach the agent in this session."""
         return True
@@ -79,8 +83,16 @@ class Conversation(ABC):
     def crashed(self, exit: Exit) -> Outcome:
         cause = f"{self.program} failed ({crash(exit)}){self.notes()}"
         permanent = is_blocking(exit.code, cause)
-        outage = not permanent and failure_of(" ".join(self.last_words)).kind == "outage"
-        return Outcome("crashed", cause, permanent=permanent, outage=outage)
+        failure = failure_of(" ".join(self.last_words))
+        permanent = permanent or failure.kind == "login"
+        outage, retry_after = failure.kind == "outage", failure.retry_after
+        return Outcome(
+            "crashed",
+            cause,
+            permanent=permanent,
+            outage=outage and not permanent,
+            retry_after=None if permanent else retry_after,
+        )
 
     # The session
 
@@ -110,6 +122,7 @@ class Conversation(ABC):
                 timeout=timeout,
                 readers=self._readers,
                 tick=_TICK,
+                ask=self.ask_to_stop,
             )
         except StartFailed as error:
             cure = f"Try it by hand: {self.program} --version"

@@ -23,7 +23,7 @@ class ClaudeTui(ProgramAgent):
     def run(self, host: Host) -> Outcome:
         tell_of_billing(self, host)
         hooks = json.loads(with_hooks("", "pi-marathon"))
-        return run_in_terminal(("claude", *permissions(host.env, hooks), *self.args), host)
+        return run_in_terminal(("claude", *permissions(host.env, host.project, hooks), *self.args), host)
 
 
 class CodexTui(ProgramAgent):

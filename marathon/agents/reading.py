@@ -33,10 +33,16 @@ _PERMANENT_CODES = {
 # A new session begins with an empty context.
 _FIXED_BY_A_NEW_SESSION = {"context_length_exceeded", "contextWindowExceeded"}
 _LOGIN_WORDS = re.compile(
-    r"not logged in|please run /login|(?:invalid|incorrect|no) (?:x-)?api[ -]key|unauthorized"
-    r"|AuthenticationError|not able to authenticate",
+    r"not logged in|please run /login|(?:invalid|incorrect|no|missing) (?:x-)?api[ -]?key|unauthorized"
+    r"|api[ -]?key(?:: \S{1,200})?(?: is)? (?:not valid|invalid|missing|expired)|didn['’]t provide an api key"
+    r"|AuthenticationError|not able to authenticate|authentication (?:fails|required)|invalid authentication\b"
+    r"|(?:no|missing) (?:cookie )?auth(?:entication|orization)? (?:credentials|header)|^user not found\.?$"
+    r"|invalid bearer token|oauth (?:access )?token (?:has |is )?(?:expired|revoked)|token expired or incorrect"
+    r"|token refresh failed|(?:sign|log)(?:ging)? in again",
     re.I,
 )
+# Google's quota of a day, which comes back at midnight in California.
+_DAYS_QUOTA = re.compile(r"exhausted your daily quota|quotaId\W+\w+PerDay", re.I)
 _LIMIT_CODES = {
     *("rate_limit_error", "rate_limit_exceeded", "usageLimitExceeded", "rateLimitExceeded", "usage_limit_reached"),
     "RESOURCE_EXHAUSTED",
@@ -84,6 +90,7 @@ _DATED = re.compile(rf"(?:{_AGAIN} |限额将在 ?)(?={_DATE.pattern.replace('?P
 _HTTP_DATE = re.compile(rf"{_AGAIN} ([a-z]{{3}}, \d\d [a-z]{{3}} \d{{4}} \d\d:\d\d:\d\d GMT)", re.I)
 _EPOCH = re.compile(r"limit reached\|(\d{10})\b", re.I)  # as Claude Code wrote it for a time
 _BEIJING = timezone(timedelta(hours=8))
+_CALIFORNIA = timezone(timedelta(hours=-8))  # in summer an hour late
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _UNITS = {
     **{"ms": 0.001, "mil": 0.001, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0},
@@ -252,6 +259,9 @@ def _stated_wait(body: Mapping[str, Any], message: str, now: float) -> float | N
             seconds = 60.0
     if seconds <= 0 and (clock := _CLOCK.search(words)):
         seconds = _until(clock, now)
+    if seconds <= 0 and _DAYS_QUOTA.search(message):
+        there = datetime.fromtimestamp(now, _CALIFORNIA) + timedelta(days=1)
+        seconds = there.replace(hour=0, minute=1, second=0, microsecond=0).timestamp() - now
     return min(seconds, LONGEST_WAIT) if seconds > 0 else None
 
 
@@ -311,7 +321,7 @@ def _until(clock: re.Match[str], now: float) -> float:
         offset = re.fullmatch(r"(?:UTC|GMT)([+-]\d{1,2})?", named, re.I)
         utc = timezone(timedelta(hours=int(offset[1] or 0))) if offset else None
         zone = utc or (ZoneInfo(named) if named else None)
-    except (ValueError, OSError):  # a name of no zone; the machine's own is the best guess
+    except (ValueError, OSError, KeyError):  # a name of no zone; the machine's own is the best guess
         zone = None
     present = datetime.fromtimestamp(now, zone)
     past = present - _CLOCKS_DIFFER

@@ -11,7 +11,7 @@ from typing import Any
 
 from marathon.agents.acp import AcpAgent
 from marathon.agents.base import Agent, Mode
-from marathon.agents.claude.stream import ClaudeStream
+from marathon.agents.claude.stream import TOOL_NAMES, TOOLS, ClaudeStream
 from marathon.agents.codex import CodexStream
 from marathon.agents.command import CommandAgent
 from marathon.agents.in_terminal import ClaudeTui, CodexTui
@@ -79,6 +79,10 @@ FLAGS: dict[str, dict[str, str]] = {
 }
 
 
+# The tools of an agent that does not say itself which it has, and how it calls those that every phase may name.
+_TOOLS: dict[str, tuple[Sequence[str], Mapping[str, str]]] = {"claude": (TOOLS, TOOL_NAMES)}
+
+
 # Those that are a program of their own, in the order in which they are offered.
 _PROGRAMS = ("pi", "claude", "codex", "gemini", "opencode")
 
@@ -127,7 +131,7 @@ class Team:
         name = phase.agent or self.names[0]
         return self._made_for(name, (*_flags(name, phase), *phase.args))
 
-    def check(self, phases: Iterable[Phase]) -> None:
+    def check(self, phases: Iterable[Phase], *, in_worktree: bool = False) -> None:
         """Refuse what cannot work before anything is changed."""
         known = {phase.id: self.as_chosen(phase) for phase in phases}
         if unknown := next((name for name in self._chosen if name not in known), None):
@@ -135,6 +139,11 @@ class Team:
             raise WrongUsage(f"{there} To forget what was set for it: --set {unknown}=")
         for agent in {self.of(phase, name): None for phase in known.values() for name in self.names} or (self.first,):
             agent.check()
+            if in_worktree and isinstance(agent, AcpAgent) and agent.stays_inside:
+                raise WrongUsage(
+                    f"--worktree: {agent.argv[0]} writes only below the folder it works in, and the task's folder lies "
+                    "outside of it. Work in the project (--here), or choose another agent, such as --agent codex."
+                )
 
     def leave_terminal(self) -> None:
         """The human left the terminal, so no session that begins from now on can have it."""
@@ -152,10 +161,22 @@ class Team:
         return self._made[known]
 
 
+def _tool(name: str, phase: Phase, tool: str) -> str:
+    """A tool as the agent calls it. One that it does not have is no wish that can be passed over."""
+    if name not in _TOOLS:
+        return tool
+    known, names = _TOOLS[name]
+    found = names.get(tool, tool)
+    if found not in known and not found.startswith("mcp__"):
+        there = f"{', '.join(names)}; {', '.join(known)}"
+        raise WrongUsage(f"The agent {name} has no tool {tool!r} (phase {phase.id}). It has: {there}. Or use args.")
+    return found
+
+
 def _flags(name: str, phase: Phase) -> Sequence[str]:
     denied = any(tool.startswith("!") for tool in phase.tools)
     wanted = {"model": phase.model, "thinking": phase.thinking}
-    wanted["!tools" if denied else "tools"] = ",".join(tool.lstrip("!") for tool in phase.tools)
+    wanted["!tools" if denied else "tools"] = ",".join(_tool(name, phase, tool.lstrip("!")) for tool in phase.tools)
     words: list[str] = []
     for what, value in wanted.items():
         if not value:

@@ -137,7 +137,9 @@ def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
     if on_terminal() and not line.as_json and team.names[0] not in _WITHOUT_MODEL:
         print(f"Starting {team.names[0]}…", flush=True)
     phases = course.pinned(fold(records, course)).phases_of(course.workflow) if isinstance(course, Phases) else ()
-    check_agents(team, line, phases)
+    before = last_set(records)
+    in_worktree = line.worktree is not None or bool(before.branch and not line.here)
+    check_agents(team, line, phases, in_worktree=in_worktree)
     for agent, home in (("pi", pi_folder), ("claude", claude_folder)):
         if agent in team.names:
             for renewed in renewed_skills(home()):
@@ -152,9 +154,8 @@ def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
                 task.inbox.put("steer", text=options.feedback, later=True)
                 options = replace(options, feedback=None)
     remember_task(index_folder(), task.folder, project)
-    before = last_set(records)
     place = IN_PROJECT
-    if line.worktree is not None or (before.branch and not line.here):
+    if in_worktree:
         place = worktree_for(line.worktree, before, task.folder, project)
     folder = Path(place.folder) if place.branch else project
 
@@ -173,13 +174,13 @@ def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
     return code
 
 
-def check_agents(team: Team, line: CommandLine, phases: Iterable[Phase] = ()) -> None:
+def check_agents(team: Team, line: CommandLine, phases: Iterable[Phase] = (), *, in_worktree: bool = False) -> None:
     """Refuse an agent that cannot work here, naming others that can."""
     phases = list(phases)
     if line.sandbox not in (None, "off"):
         _check_sandbox(line, [*team.names, *(phase.agent for phase in phases if phase.agent)])
     try:
-        team.check(phases)
+        team.check(phases, in_worktree=in_worktree)
     except AgentUnavailable as error:
         name = team.names[0]
         started = f"This task was started with {name}." if line.goes_on_with_agent else ""

@@ -184,17 +184,32 @@ def _wrote_elsewhere(life: Life, ended: SessionEnded, writes: Writes, course: Co
 
 
 def _failed(life: Life, ended: SessionEnded, limits: Limits) -> Step:
+    cause = ended.cause or ended.ending
+    others = [name for name in limits.agents if name not in (*life.unable, life.agent)]
+    resets_in, one_of_them = ended.retry_after or 0, life.agent in limits.agents
+    away = life.streaks.away >= LONG_RESET or resets_in > LONG_RESET
+    if others and one_of_them and (ended.permanent or away):
+        return Note(AgentTakesOver(agent=others[0], after=life.agent, cause=cause))
+    # All have a limit. The one whose limit resets first is asked once more; what it says is waited for.
+    asked_once = [(seconds, name) for name, seconds in life.resets if life.unable.count(name) == 1]
+    sooner, first = min(asked_once, default=(resets_in, ""))
+    if sooner < resets_in and one_of_them and resets_in > LONG_RESET:
+        return Note(AgentTakesOver(agent=first, after=life.agent, cause=cause))
+    step = _tried(life, ended, limits, bool(others))
+    if isinstance(step, Gate) and others and one_of_them and ended.ending == "refused":
+        return Note(AgentTakesOver(agent=others[0], after=life.agent, cause=cause))
+    return step
+
+
+def _tried(life: Life, ended: SessionEnded, limits: Limits, others: bool) -> Step:
+    """With this agent: again after a wait, or a human is asked."""
     cause, times = ended.cause or ended.ending, life.streaks.failed + life.streaks.outages
     failed = "the provider refused" if ended.ending == "refused" else "the agent failed"
-    others = [name for name in limits.agents if name not in (*life.unable, life.agent)]
-    away = life.streaks.away >= LONG_RESET or (ended.retry_after or 0) > LONG_RESET
-    if others and life.agent in limits.agents and (ended.permanent or away):
-        return Note(AgentTakesOver(agent=others[0], after=life.agent, cause=cause))
     if ended.permanent:
         message = f"The agent cannot continue: {cause}"
         return Gate(reason="failed", phase=life.phase, message=message, note=note_of(ended))
     if is_waited_out(ended) and limits.outage:
-        return _away(life, ended, limits, bool(others))
+        return _away(life, ended, limits, others)
     if times > limits.retries:
         often = f" {times} times in a row; last" if times > 1 else ""
         message = f"{failed.capitalize()}{often}: {cause}"

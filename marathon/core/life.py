@@ -139,7 +139,8 @@ class Life(NamedTuple):
     archived: tuple[str, ...] = ()  # the files of the run before, as they are called now
     agent: str = ""  # of the last session
     takes_over: str = ""  # the agent that works instead of the first one
-    unable: tuple[str, ...] = ()  # the agents that failed since the last good session
+    unable: tuple[str, ...] = ()  # the agents that failed since the last good session, each as often as it handed over
+    resets: tuple[tuple[str, float], ...] = ()  # in how many seconds the limit of an agent resets, as it said last
     under_way: bool = False  # a session of this run came to its own end, or its model worked
     streaks: Streaks = Streaks()
     used: Used = Used()
@@ -334,6 +335,7 @@ def _session_ended(now: Life, record: SessionEnded) -> Life:
         contents=remember(now.contents, dict(record.files)) if record.files else now.contents,
         steps=record.steps or now.steps,
         unable=now.unable if record.ending in FAILED else (),
+        resets=_resets(now, record),
         rating=record.rating,
         denied=record.denied,
     )
@@ -362,6 +364,11 @@ def _session_ended(now: Life, record: SessionEnded) -> Life:
 def _was_heard(ended: SessionEnded, phase: str) -> bool:
     """Whether the prompt counts as delivered. It does for a session cut off after its work was done as well."""
     return ended.ending not in CUT_SHORT or (ended.output == "fresh" and claims_end(ended, phase))
+
+
+def _resets(now: Life, record: SessionEnded) -> tuple[tuple[str, float], ...]:
+    others = [each for each in now.resets if each[0] != now.agent and record.ending in FAILED]
+    return (*others, *([(now.agent, record.retry_after)] if record.ending in FAILED and record.retry_after else []))
 
 
 def _wait_ended(now: Life, record: WaitEnded) -> Life:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,6 +53,25 @@ def git_folders(project: Path) -> list[Path]:
     except _NO_ANSWER:
         return []
     return list(dict.fromkeys(map(Path, os.fsdecode(said).splitlines())))
+
+
+def identity(project: Path) -> dict[str, str]:
+    """Whose commits these are, for a program whose shell does not see the user's own configuration."""
+    given: dict[str, str] = {}
+    for name in ("name", "email"):
+        try:
+            value = os.fsdecode(_git(project, "config", "--get", f"user.{name}")).strip()
+        except _NO_ANSWER:
+            return {}
+        given |= {f"GIT_{who}_{name.upper()}": value for who in ("AUTHOR", "COMMITTER")}
+    return given
+
+
+def folders_beside(project: Path, env: Mapping[str, str]) -> list[Path]:
+    """What a session needs outside of the folder it works in, as a worktree is: the task's folder and git's own."""
+    here = os.path.realpath(project)
+    needed = [Path(env["MARATHON_TASK_DIR"]), *git_folders(project)[-1:]]
+    return [each for each in map(Path, map(os.path.realpath, needed)) if not each.is_relative_to(here)]
 
 
 def _in_repository(project: Path, since: float, task: Path) -> tuple[bool, list[str]] | None:

@@ -16,6 +16,7 @@ from marathon.process.output import Pipes
 from marathon.process.start import Command, Exit, Reason, StartFailed
 
 _INTERRUPT_GRACE = 1.5
+_LAST_WORDS = 2.0  # for what it still has to tell, before it is ended
 _GUARDIAN_LATE = 2.0  # after the grace: then it is not going to report
 _GUARDIAN_PATIENCE = 3.0  # more than it needs to end a tree once we have let go of it
 _STRAYS_PATIENCE = 2.0  # what is left then cannot be killed
@@ -43,14 +44,18 @@ class Guarded:
         self._reaped = False
         self.begin(timeout, grace)
 
-    def begin(self, timeout: float | None, grace: float) -> None:
-        """A session begins: its time is counted from here."""
+    def begin(self, timeout: float | None, grace: float, ask: Callable[[], bool] | None = None) -> None:
+        """A session begins: its time is counted from here. `ask` asks it to stop before it is ended, if it can."""
         self.grace = grace
         self.suspended = 0.0  # seconds that are not counted
         self._timeout = timeout
         self._began = time.monotonic()
         self._reason: Reason = "exited"
         self._give_up_at = inf
+        self._ask = ask
+        self._was_asked = False
+        self._asked: tuple[float, int] | None = None  # how it is ended afterwards
+        self._end_at = inf
 
     def elapsed(self) -> float:
         """By the clock that stands still while the machine sleeps: that is neither work nor a reason to time out."""
@@ -90,11 +95,24 @@ class Guarded:
     def stop(self, reason: Reason, grace: float, signum: int = signal.SIGTERM) -> None:
         if self._reason in _OURS:
             self._reason = reason
+        ask, self._ask = self._ask, None
+        if ask is not None and self.status is None and ask():
+            self._was_asked, self._asked, self._end_at = True, (grace, signum), time.monotonic() + _LAST_WORDS
+            return
+        self._asked, self._end_at = None, inf
         self.wake()
         self.wire.tell("stop", int(signum), grace)
         self._give_up_at = min(self._give_up_at, time.monotonic() + grace + _GUARDIAN_LATE)
 
+    def is_settled(self, done: Callable[[], bool]) -> bool:
+        """Whether its session is over by itself. One that was asked to stop, and has told all, is ended."""
+        if self._asked and done():
+            self.stop(self._reason, *self._asked)
+        return not self._was_asked and done()
+
     def look_at_the_clock(self) -> None:
+        if self._asked is not None and time.monotonic() >= self._end_at:
+            self.stop(self._reason, *self._asked)
         if time.monotonic() >= self._give_up_at:
             self._signal(signal.SIGKILL)
         if self.may_be_stopped() and self._timeout is not None and self.elapsed() >= self._timeout:

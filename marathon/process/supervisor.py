@@ -112,15 +112,23 @@ class Resident:
         grace: float = 5.0,
         tick: float = _TICK,
         on_clock: Callable[[float], None] = lambda seconds: None,
+        ask: Callable[[], bool] | None = None,
     ) -> tuple[Exit | None, float]:
-        """Until `done`, or until it is gone: then its Exit comes too. Also the seconds this took."""
+        """Until `done`, or until it is gone: then its Exit comes too. Also the seconds this took.
+
+        Before it is ended for whatever reason, `ask` asks it to stop, and it gets a moment to tell what it used.
+        """
         child = self._child
-        child.begin(timeout, grace)
+        child.begin(timeout, grace, ask)
         self._on_output = on_output
         attendance = _Attendance(child, None, signals, on_tick, on_interrupt, on_resume, tick, on_clock)
         with contextlib.ExitStack() as at_its_end:
             at_its_end.callback(self.close)
-            attendance.until(done, readers or {}, lambda: {self._stdin: self._write} if self._unsent else {})
+            attendance.until(
+                lambda: child.is_settled(done),
+                readers or {},
+                lambda: {self._stdin: self._write} if self._unsent else {},
+            )
             if not child.is_over:
                 at_its_end.pop_all()
                 return None, child.elapsed()

@@ -28,6 +28,34 @@ def test_a_path_that_no_file_can_have_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("error", "kind", "waits"),
+    [
+        # codex-acp 2.6, gemini 0.61, claude-agent-acp 0.99, opencode 1.18
+        (
+            {"data": {"message": "Your limit resets in 5 hours.", "codexErrorInfo": "usageLimitExceeded"}},
+            "limit",
+            18000,
+        ),
+        ({"code": 429, "message": "You have exhausted your daily quota on this model."}, "limit", None),
+        (
+            {"message": "Internal error: Limit reached. Try again in 20s.", "data": {"errorKind": "rate_limit"}},
+            "limit",
+            20,
+        ),
+        ({"code": 400, "message": "API key not valid. Please pass a valid API key."}, "login", None),
+        ({"code": -32000, "message": "Authentication required"}, "login", None),
+        ({"message": "User not found.", "data": {"errorName": "APIError"}}, "login", None),
+    ],
+)
+def test_limits_and_logins_as_each_agent_tells_them(error: dict[str, Any], kind: str, waits: float | None) -> None:
+    found = failure_in({"code": -32603, "message": "Internal error", **error})
+    assert found.kind == kind
+    if waits is not None:
+        assert found.retry_after == waits
+    assert bool(found.retry_after) is (kind == "limit"), "also for a day"
+
+
+@pytest.mark.parametrize(
     ("error", "outage"),
     [
         ({"code": 503, "message": "The model is overloaded"}, True),

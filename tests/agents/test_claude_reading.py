@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,6 +84,33 @@ def test_a_session_as_events() -> None:
     assert used == Usage(input=900, output=60, cacheRead=200, cost=0.5, turns=1, toolCalls=1, model="claude-sonnet-4-5")
     assert (reading.session, reading.working) == ("428913d1", True)
     assert reading.ending() == Outcome("ended", stop_reason="end_turn")
+
+
+def test_what_a_message_used_counts_as_soon_as_it_is_told() -> None:
+    """A session may be cut off in the middle of a message, and a subagent's messages come whole."""
+    start = {"type": "message_start", "message": {"id": "m1", "model": "claude-sonnet-4-5", "usage": USAGE}}
+    part = {"id": "s1", "model": "claude-haiku", "usage": {"input_tokens": 30, "output_tokens": 2}, "content": []}
+    subagent = {"type": "assistant", "message": part, "parent_tool_use_id": "toolu_1"}
+    _, events = read(INIT, stream(start), subagent, subagent)
+    assert usage_of(events) == Usage(input=830, output=3, cacheRead=200, turns=1, model="claude-sonnet-4-5")
+
+
+@pytest.mark.parametrize(
+    ("args", "named"),
+    [
+        (("--disallowedTools", "Bash,WebFetch"), "Bash"),
+        (("--tools", "Read,Write"), "Bash, Monitor"),
+        (("--tools", "Bash,Monitor,Read", "--disallowedTools", "Bash(git push:*)"), ""),
+        ((), ""),
+    ],
+)
+def test_claude_does_not_work_with_tools_that_it_may_not_have(args: tuple[str, ...], named: str) -> None:
+    reading = Reading(args)
+    list(reading.events({**INIT, "tools": ["Bash", "Monitor", "Read", "mcp__db__query"]}))
+    assert bool(reading.failure) is bool(named)
+    if named:
+        cause = f"Claude has tools that this phase may not use: {named}"
+        assert (reading.ending().cause, reading.ending().permanent) == (cause, True)
 
 
 def test_a_late_message_takes_the_result_back() -> None:
@@ -185,14 +213,15 @@ def test_rules_name_each_program_and_its_command(command: str, named: list[str])
     assert rules("WebFetch", {"url": "x"}) == ["WebFetch"]
 
 
-def test_only_what_the_marathon_needs_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_what_the_marathon_needs_is_allowed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", "")
-    words = " ".join(permissions({}))
+    words = " ".join(permissions({"MARATHON_TASK_DIR": str(tmp_path / "task")}, tmp_path))
     assert "--permission-mode acceptEdits" in words
     assert "Bash(git commit:*)" in words
     assert "bypass" not in words
     assert "Bash(pi-marathon:*)" not in words, "then every program could be started through --agent command"
     assert "sandbox" not in words
+    assert "--add-dir" not in words, "the task lies in the project"
 
 
 @pytest.mark.parametrize("record", [{}, {"type": "assistant"}, {"type": "user", "message": {"content": [1, None]}}])

@@ -78,6 +78,39 @@ def test_the_message_is_what_the_provider_said_on_one_line(message: str, shown: 
     assert failure_of(message).message == shown
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Incorrect API key provided: sk-proj-****MxYA. You can find your API key at https://platform.openai.com/.",
+        "invalid x-api-key",
+        "Authentication Fails, Your api key: ****da05 is invalid",
+        "API key not valid. Please pass a valid API key.",
+        '400: {"error": {"code": 400, "message": "API key not valid. Please pass a valid API key.", "status": "X"}}',
+        "Unauthorized: API key is invalid or missing.",
+        "No cookie auth credentials found",
+        "Missing Authentication header",
+        "User not found.",
+        "Invalid Authentication",
+        "You didn't provide an API key. You need to provide your API key in an Authorization header.",
+        "OAuth token has expired. Please obtain a new token or refresh your existing token.",
+        "token expired or incorrect",
+        "Your access token could not be refreshed. Please log out and sign in again.",
+        "Token refresh failed: 401",
+    ],
+)
+def test_a_key_that_is_not_taken_is_known_by_the_words_of_each_provider(said: str) -> None:
+    """opencode hands these on without a status."""
+    found = failure_of(said)
+    assert (found.kind, found.permanent) == ("login", True)
+
+
+@pytest.mark.parametrize(
+    "said", ["1 failed: test_login: user not found", "the api key field is required", "invalid token '}' in line 3"]
+)
+def test_words_about_the_work_are_no_wrong_key(said: str) -> None:
+    assert failure_of(said).kind == "transient"
+
+
 def test_a_very_long_message_is_cut() -> None:
     assert len(failure_of(error(500, "x" * 100_000)).message) < 400
     assert len(failure_of("x" * 100_000).message) < 400
@@ -272,6 +305,8 @@ LATER = "This request would exceed your account's rate limit. Please try again l
         ("Quota exceeded for metric: generate_content. Please retry in 34.07s.", "2026-11-18T07:00:34Z"),
         ("You have exhausted your capacity. Your quota will reset after 27h41m36s.", "2026-11-19T10:41:36Z"),
         (OPENROUTER, "2026-11-19T00:00:00Z"),
+        ("429 You have exhausted your daily quota on this model.", "2026-11-18T08:01:00Z"),
+        ("You've hit your limit · resets 3pm (America/Nowhere)", "2026-11-18T15:01:00Z"),
         (GROQ.format("9m38.016s"), "2026-11-18T07:09:38Z"),
         (GROQ.format("50.597142857s"), "2026-11-18T07:00:50Z"),
         (CODEX, "2026-11-18T10:51:12Z"),

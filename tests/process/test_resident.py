@@ -281,6 +281,27 @@ def test_a_tick_that_says_so_stops_it(keeper: Keeper) -> None:
     assert exit.reason == "stopped"
 
 
+@pytest.mark.parametrize(("answers", "reason"), [(True, "stopped"), (False, "stopped"), (True, "timeout")])
+def test_it_is_asked_to_stop_and_tells_its_rest_before_it_is_ended(keeper: Keeper, answers: bool, reason: str) -> None:
+    resident = keeper.start("echo began; read asked; echo the rest; cat" if answers else "echo began; sleep 60")
+
+    def ask() -> bool:
+        resident.send(b"stop\n")
+        return True
+
+    exit = keeper.attend(
+        resident,
+        lambda: b"the rest" in keeper.lines,
+        ask=ask,
+        on_tick=lambda: reason == "stopped" and b"began" in keeper.lines,
+        timeout=1 if reason == "timeout" else PATIENCE,
+    )
+    assert exit is not None
+    assert exit.reason == reason, "what it told at last is no end of its own"
+    assert keeper.lines == [b"began", *([b"the rest"] if answers else [])]
+    assert keeper.left() == []
+
+
 def test_a_missing_program_is_named_in_the_first_session(keeper: Keeper) -> None:
     resident = keeper.start("", "no-such-program-anywhere")
     with pytest.raises(StartFailed) as failed:

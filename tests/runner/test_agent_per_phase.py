@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from marathon.agents.claude.stream import ClaudeStream
 from marathon.agents.table import Team
 from marathon.core.budgets import Limits
 from marathon.core.courses.phases import Phases
@@ -36,6 +37,21 @@ def test_model_thinking_and_arguments_become_the_agents_own() -> None:
         team.of(phase(agent="rehearsal", model="m"))
 
 
+@pytest.mark.parametrize(
+    ("tools", "flags"),
+    [
+        (("!bash", "!WebFetch"), ("--disallowedTools", "Bash,WebFetch")),
+        (("read", "edit", "mcp__db__query"), ("--tools", "Read,Edit,mcp__db__query")),
+    ],
+)
+def test_tools_have_the_names_of_the_agent(tools: tuple[str, ...], flags: tuple[str, ...]) -> None:
+    claude = Team("claude", (), None, {}).of(phase(tools=tools))
+    assert isinstance(claude, ClaudeStream)
+    assert claude.args == flags
+    with pytest.raises(WrongUsage, match=r"has no tool 'Basch'.*It has: bash, .*WebFetch"):
+        Team("claude", (), None, {}).of(phase(tools=("!Basch",)))
+
+
 def test_a_phase_has_its_own_agent_by_set(world: World) -> None:
     world.script(research(), plan(), finish())
     args = f"plan.args={sys.executable} -IS {AGENT} {world.agent}"
@@ -55,6 +71,7 @@ def test_a_phase_has_its_own_agent_by_set(world: World) -> None:
         ("nowhere.agent=pi", "there is no phase 'nowhere'"),
         ("plan.agent=nobody", "There is no agent 'nobody'"),
         ("plan.model=opus", "The agent command takes no model"),
+        ("plan.tools=!bash", "The agent command takes no tools"),
         ("plan.tools=read,!bash", "either all of them or none begin with !"),
     ],
 )
@@ -96,6 +113,42 @@ def test_another_agent_takes_over_at_a_long_limit_and_comes_no_more_once_all_fai
     assert isinstance(next_step(fold(records, course), course, limits), RunSession)
     assert isinstance(after("rehearsal", retry_after=3600.0), Wait), "both cannot, so the reset is waited for"
     assert isinstance(records[0], Begun)
+
+
+def test_of_two_limits_the_earlier_reset_is_waited_for() -> None:
+    course = Phases(load_workflows(BUILT_IN).workflows)
+    limits, records, days = Limits(agents=("pi", "rehearsal")), [course.begin()], 24 * 3600.0
+
+    def after(agent: str, resets: float) -> object:
+        records.append(SessionStarted(iteration=len(records), phase="research", agent=agent))  # type: ignore[arg-type]
+        records.append(SessionEnded(ending="refused", cause="usage limit", retry_after=resets))  # type: ignore[arg-type]
+        step = next_step(fold(records, course), course, limits)
+        if isinstance(step, Note):
+            records.append(step.record)  # type: ignore[arg-type]
+            assert isinstance(step.record, AgentTakesOver)
+            return step.record.agent
+        return step.seconds if isinstance(step, Wait) else step
+
+    assert after("pi", 5 * 3600.0) == "rehearsal"
+    assert after("rehearsal", 4 * days) == "pi", "it can work sooner"
+    assert after("pi", 4.9 * 3600) == 4.9 * 3600, "as it says now"
+    assert after("pi", 7 * days) == "rehearsal"
+    assert after("rehearsal", 8 * days) == 8 * days, "it does not go to and fro for ever"
+
+
+@pytest.mark.parametrize("more", [{}, {"outage": True}])
+def test_a_refusal_that_tries_did_not_cure_is_for_the_next_agent(more: dict[str, bool]) -> None:
+    """A provider that answers 500, and a quota that does not say when it resets."""
+    course = Phases(load_workflows(BUILT_IN).workflows)
+    limits, records = Limits(agents=("pi", "rehearsal"), retries=2), [course.begin()]
+    steps: list[object] = []
+    while not steps or isinstance(steps[-1], Wait):
+        records.append(SessionStarted(iteration=len(records), phase="research", agent="pi"))  # type: ignore[arg-type]
+        records.append(SessionEnded(ending="refused", cause="500: It broke", **more))  # type: ignore[arg-type]
+        steps.append(next_step(fold(records, course), course, limits))
+    assert len(steps) == 3
+    assert isinstance(steps[-1], Note)
+    assert steps[-1].record == AgentTakesOver(agent="rehearsal", after="pi", cause="500: It broke")
 
 
 def test_a_program_that_cannot_work_hands_over_to_the_next_agent(world: World) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from marathon.core.budgets import Usage, number_in, usage_in
 from marathon.core.events import Context, Event, Notice, Text, ToolCalled, ToolEnded, Used
 from marathon.core.life import Steer
 from marathon.core.text import one_line, says_complete
+from marathon.git.changes import folders_beside
 from marathon.process.sandbox import WRAP
 from marathon.store.files import read_regular
 from marathon.store.places import states_folder
@@ -34,6 +36,18 @@ ALLOWED = (
     "Bash(git add:*)",
     "Bash(git commit:*)",
 )
+# Its tools, as the init record of 2.1.325 lists them, with those that come when others are denied. A name that Claude
+# does not know it passes over, so we refuse it.
+TOOLS = (
+    *("Agent", "Bash", "CronCreate", "CronDelete", "CronList", "Edit", "EnterWorktree", "ExitWorktree", "Glob", "Grep"),
+    *("ListAgents", "Monitor", "NotebookEdit", "Read", "RemoteTrigger", "ReportFindings", "ScheduleWakeup"),
+    *("SendMessage", "Skill", "Task", "TaskStop", "ToolSearch", "WebFetch", "WebSearch", "Workflow", "Write"),
+)
+TOOL_NAMES = {  # as every phase may name them
+    **{"bash": "Bash", "read": "Read", "write": "Write", "edit": "Edit"},
+    **{"grep": "Grep", "find": "Glob", "web_search": "WebSearch"},
+}
+_ONLY, _NOT = "--tools", "--disallowedTools"
 _JSON = ("--input-format", "stream-json", "--output-format", "stream-json", "--verbose")
 _SPEAKS = (*_JSON, "--replay-user-messages", "--include-partial-messages")
 _LONGEST_PAUSE = 60.0  # seconds that Claude may wait inside a session before it tries again
@@ -49,16 +63,18 @@ def has_sandbox() -> bool:
     return all(map(shutil.which, ("bwrap", "socat")))
 
 
-def permissions(env: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+def permissions(env: Mapping[str, str], project: Path, settings: Mapping[str, Any] | None = None) -> tuple[str, ...]:
     """The arguments that let Claude work on the task: inside its sandbox where there is one."""
+    beside = [str(each) for each in folders_beside(project, env)]
     sandbox = {
         "enabled": True,
         "autoAllowBashIfSandboxed": True,
         "enableWeakerNestedSandbox": WRAP in env,  # inside ours it cannot mount a process table of its own
-        "filesystem": {"allowWrite": [str(states_folder())]},  # for pi-marathon wait and ask
+        "filesystem": {"allowWrite": [str(states_folder()), *beside]},  # the first for pi-marathon wait and ask
     }
     given = {**(settings or {}), **({"sandbox": sandbox} if has_sandbox() else {})}
     return (
+        *(word for each in beside for word in ("--add-dir", each)),
         *("--permission-mode", "acceptEdits", "--allowedTools", *ALLOWED),
         *(("--settings", json.dumps(given)) if given else ()),
     )
@@ -84,13 +100,25 @@ class ClaudeStream(ProgramAgent):
         tell_of_billing(self, host)
         left = host.meter.left("cost")
         budget = () if left is None else ("--max-budget-usd", f"{max(left, 0.01):.4f}")
-        return _Session(("claude", "-p", *_SPEAKS, *permissions(host.env), *budget, *self.args), host).run()
+        return _Session(
+            ("claude", "-p", *_SPEAKS, *permissions(host.env, host.project), *budget, *self.args), host
+        ).run()
+
+
+def in_spite(args: Sequence[str], offered: object) -> list[str]:
+    """The tools that Claude says it has, although the arguments take them away."""
+    given = {flag: set(words.split(",")) for flag, words in itertools.pairwise(args) if flag in (_ONLY, _NOT)}
+    has = [each for each in offered if isinstance(each, str)] if isinstance(offered, list) else []
+    without, only = given.get(_NOT, set()), given.get(_ONLY)
+    beside = [each for each in has if only and each not in only and not each.startswith(("mcp__", "ToolSearch"))]
+    return [each for each in has if each in without or each in beside]
 
 
 @dataclass
 class Reading:
     """What Claude's records say about one session."""
 
+    args: tuple[str, ...] = ()
     clock: Callable[[], float] = time.monotonic
     session: str = ""
     working: bool = False
@@ -104,11 +132,15 @@ class Reading:
     _calls: dict[str, ToolCalled] = field(default_factory=dict)
     _began: dict[str, float] = field(default_factory=dict)
     _inputs: dict[str, Any] = field(default_factory=dict)  # of the message that is being written
+    _of_messages: dict[str, dict[str, int]] = field(default_factory=dict)  # the tokens that are counted
     _counted: Usage = field(default_factory=Usage)
 
     def events(self, record: dict[str, Any]) -> Iterable[Event]:
         match record.get("type"), record.get("subtype"):
             case "system", "init":
+                if more := in_spite(self.args, record.get("tools")):
+                    names = one_line(", ".join(more), 200)
+                    self.failure = Failure(f"Claude has tools that this phase may not use: {names}", permanent=True)
                 self.session, self.working = one_line(str(record.get("session_id", "")), 100), True
                 return [Context(one_line(str(record.get("model") or ""), 100))]
             case "system", "api_retry":
@@ -163,8 +195,9 @@ class Reading:
     def _stream(self, event: dict[str, Any]) -> Iterable[Event]:
         match event.get("type"):
             case "message_start":
-                self._inputs = table_in(event.get("message"))
                 self.said = ""
+                self._inputs = table_in(event.get("message"))
+                return self._of_message(self._inputs, turns=1)
             case "content_block_start":
                 self._block = str(table_in(event.get("content_block")).get("type"))
             case "content_block_delta" if self._block in ("text", "thinking"):
@@ -174,9 +207,20 @@ class Reading:
                 return [Text("\n", thinking=self._block == "thinking")]
             case "message_delta":
                 counts = {**table_in(self._inputs.get("usage")), **table_in(event.get("usage"))}
-                tokens = {ours: counts.get(theirs) for ours, (theirs, _) in _TOKENS.items()}
-                return self._used(usage_in({**tokens, "turns": 1, "model": self._inputs.get("model")}))
+                return self._of_message({**self._inputs, "usage": counts})
         return []
+
+    def _of_message(self, message: Mapping[str, Any], turns: int = 0) -> Iterable[Event]:
+        """What a message used since it was last counted. One that is cut off has cost what went into it."""
+        id, counts = str(message.get("id")), table_in(message.get("usage"))
+        known = self._of_messages.setdefault(id, {})
+        new = {
+            ours: max(0, int(number_in(counts.get(theirs))) - known.get(ours, 0))
+            for ours, (theirs, _) in _TOKENS.items()
+        }
+        self._of_messages[id] = {name: known.get(name, 0) + more for name, more in new.items()}
+        if turns or any(new.values()):
+            yield from self._used(usage_in({**new, "turns": turns, "model": message.get("model")}))
 
     def _message(self, role: str, record: dict[str, Any]) -> Iterable[Event]:
         content = table_in(record.get("message")).get("content")
@@ -186,6 +230,8 @@ class Reading:
             return
         if role == "assistant" and record.get("parent_tool_use_id") is None:
             self.said += text_in(content)
+        elif role == "assistant":  # of a subagent, whose message does not come in pieces
+            yield from self._of_message({**table_in(record.get("message")), "model": ""})
         for part in tables_in(content):
             if part.get("type") == "tool_use":
                 call = ToolCalled(_id(part, "id"), str(part.get("name")), table_in(part.get("input")))
@@ -235,7 +281,7 @@ class _Session(OneSession):
 
     def __init__(self, argv: tuple[str, ...], host: Host) -> None:
         super().__init__(argv, host)
-        self._reading = Reading()
+        self._reading = Reading(argv)
         self._sent = 0
 
     def begin(self) -> None:
@@ -258,6 +304,13 @@ class _Session(OneSession):
 
     def stop(self) -> None:
         self.send({"type": "control_request", "request_id": "stop", "request": {"subtype": "interrupt"}})
+
+    def ask_to_stop(self) -> bool:
+        """Its cost comes with its result."""
+        asks = self._reading.working and not self.is_over()
+        if asks:
+            self.stop()
+        return asks
 
     def ending(self) -> Outcome:
         reading = self._reading

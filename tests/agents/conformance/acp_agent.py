@@ -21,6 +21,7 @@ steering: list[str] = []
 cancelled = threading.Event()
 lock = threading.Lock()
 lacks = os.environ.get("ACP_LACKS", "")
+working: list[tuple[int, dict[str, int]]] = []  # the prompt that is worked on, and what it has used
 offered: list[dict[str, Any]] = []  # the MCP servers of the session
 
 
@@ -64,6 +65,12 @@ def may(session: str, call: dict[str, Any]) -> bool:
     return bool(answers.get()["result"]["outcome"].get("optionId") == "yes")
 
 
+def end(reason: str) -> None:
+    while working:
+        id, total = working.pop()
+        send(id=id, result={"stopReason": reason, "usage": total})
+
+
 def work(id: int, session: str, prompt: str) -> None:
     try:
         answer(id, session, prompt)
@@ -75,6 +82,7 @@ def work(id: int, session: str, prompt: str) -> None:
 def answer(id: int, session: str, prompt: str) -> None:
     messages = [{"role": "user", "content": prompt}]
     total = {"inputTokens": 0, "outputTokens": 0}
+    working.append((id, total))
     cost = 0.0
     try:
         while True:
@@ -105,7 +113,7 @@ def answer(id: int, session: str, prompt: str) -> None:
                 messages.append({"role": "tool", "content": result})
             if refused and "go_on" in lacks:
                 break
-        send(id=id, result={"stopReason": "cancelled" if cancelled.is_set() else "end_turn", "usage": total})
+        end("cancelled" if cancelled.is_set() else "end_turn")
     except urllib.error.HTTPError as error:
         said = json.loads(error.read())["error"]["message"]
         limited = {"code": -32603, "message": f"Internal error: {said}", "data": {"errorKind": "rate_limit"}}
@@ -138,6 +146,7 @@ def main() -> None:
                 send(id=id, result={"outcome": "injected"})
             case "session/cancel":
                 cancelled.set()
+                end("cancelled")
 
 
 if __name__ == "__main__":

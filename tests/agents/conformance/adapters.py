@@ -89,6 +89,7 @@ class Adapter:
     tokens: bool = True
     status: bool = True  # tells the HTTP status of an error
     counts: bool = True  # tells each request while it works
+    settles: bool = True  # tells what it used when it is cut short
     free: tuple[str, ...] = ()  # arguments that let it run every command
     limited: Callable[[int], Turn] | None = field(
         kw_only=True
@@ -248,6 +249,7 @@ ADAPTERS = {
         Gemini,
         _gemini,
         steers=False,
+        settles=False,
         cost=False,
         counts=False,
         free=("--allow", "*"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.agents.conformance.adapters import ADAPTERS, ModelWorld
-from tests.agents.conformance.test_conformance import research
+from tests.agents.conformance.test_conformance import first_wait, research
 from tests.real.model_server import Turn, bash, by_phase
 
 
@@ -26,6 +27,25 @@ def test_a_program_is_kept_if_it_can_close_a_session(acp: ModelWorld, lacks: str
     assert acp.run().returncode == 3
     first, second = (each["sessionId"] for each in acp.records("session_ended"))
     assert (first != second) is kept, "a process counts its own sessions"
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "seconds"),
+    [("Your limit resets in 2 hours.", "retry", 7200), ("connect ECONNREFUSED 127.0.0.1:443", "outage", 2)],
+)
+def test_a_program_that_dies_of_a_limit_is_waited_for(acp: ModelWorld, said: str, kind: str, seconds: int) -> None:
+    acp.adapter = replace(acp.adapter, args=("sh", "-c", f"echo '{said}' >&2; exit 1"))
+    wait = first_wait(acp)
+    assert (wait["kind"], wait["seconds"]) == (kind, seconds)
+
+
+def test_a_program_that_cannot_write_beside_a_worktree_is_refused_before_it_is_made(acp: ModelWorld) -> None:
+    acp.on_path("codex-acp", ["true"])
+    acp.adapter, acp.more = replace(acp.adapter, args=("codex-acp",)), ()
+    ran = acp.run("--worktree")
+    assert ran.returncode == 2
+    assert "codex-acp writes only below the folder it works in" in ran.stderr
+    assert not (acp.task / ".marathon").exists()
 
 
 def test_an_agent_that_is_refused_again_and_again_comes_to_an_end(acp: ModelWorld) -> None:

@@ -42,7 +42,7 @@ def test_codex_takes_over_when_claude_has_a_long_limit(real: ModelWorld) -> None
     assert real.records("gate_opened")[-1]["phase"] == "plan"
 
 
-@pytest.mark.parametrize("tools", ["!Bash", "Read,Write"])
+@pytest.mark.parametrize("tools", ["!bash", "read,Write"])
 def test_claude_gets_only_the_tools_of_the_phase(real: ModelWorld, tools: str) -> None:
     touched = real.project / "touched"
     real.plays(by_phase({"research": [research(real, Turn(tools=[bash(f"touch {touched}")]))]}))
@@ -54,4 +54,4 @@ def test_claude_gets_only_the_tools_of_the_phase(real: ModelWorld, tools: str) -
     offered = {tool for request in real.server.requests for tool in request.tools if request.heading}
     assert "Write" in offered
     assert "Bash" not in offered
-    assert ("Edit" in offered) is (tools == "!Bash")
+    assert ("Edit" in offered) is (tools == "!bash")

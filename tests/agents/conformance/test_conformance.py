@@ -85,6 +85,11 @@ def research(real: ModelWorld, *first: Turn, **state: Any) -> Session:
     return turns
 
 
+def asked(real: ModelWorld) -> int:
+    """How many requests of a session came to the model; some agents also ask for a title."""
+    return sum(request.heading is not None and bool(request.tools) for request in real.server.requests)
+
+
 def processes(real: ModelWorld) -> list[psutil.Process]:
     """Everything that was started in a session of this task."""
     return tree.find_by_environ("MARATHON_TASK_DIR", str(real.task))
@@ -120,6 +125,26 @@ def test_it_runs_a_whole_marathon_and_says_what_it_used(real: ModelWorld) -> Non
         assert bool(used["cost"]) is real.adapter.cost
         assert used["model"]
     assert ("so --max-cost has no effect" in first.stdout) is not real.adapter.cost
+
+
+def test_it_works_in_a_worktree_and_commits_there(real: ModelWorld) -> None:
+    """The task's folder and git's own lie outside of the folder that the agent works in."""
+    subprocess.run(["git", "commit", "-q", "--allow-empty", "-m", "first"], cwd=real.project, check=True)
+    # The identity is where users have it.
+    subprocess.run(["git", "config", "--remove-section", "user"], cwd=real.project, check=True)
+    (real.home / ".gitconfig").write_text("[user]\nname = a user\nemail = user@localhost\n")
+    work = Work(real.task)
+    code = Turn(tools=[bash("echo 1 > code.py && git add code.py && git commit -qm second")])
+    result: Any = work.phase("result.md", "All of it.\n", state="completed", phase="done")
+    phases = {name: [work.phase(f"{name}.md", "All of it.\n")] for name in ("research", "plan")}
+    real.plays(by_phase({**phases, "implement": [lambda request: [code, *result(request)]]}))
+    ran = real.run("--worktree", "--auto-approve", "--max-iterations", "4")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert (real.task / "result.md").exists()
+    log = subprocess.run(
+        ["git", "log", "--format=%s %an", "marathon/task"], cwd=real.project, capture_output=True, text=True, check=True
+    )
+    assert log.stdout == "second a user\nfirst agent\n"
 
 
 def test_feedback_reaches_the_next_session(real: ModelWorld) -> None:
@@ -229,13 +254,19 @@ def test_a_budget_holds_inside_a_session(real: ModelWorld, budget: str, amount: 
 
 
 def test_a_stop_ends_it_with_everything_it_started(real: ModelWorld) -> None:
-    real.plays([Turn("Half a", fault="hang_midway")])
+    hangs = Turn("Half a", fault="hang_midway")
+    real.plays(by_phase({"research": [research(real, Turn("Let me look.", tools=[bash("true")]), hangs)]}))
     with running(real) as runner:
-        reached(runner, lambda: real.server.requests, "the agent asks the model")
+        reached(runner, lambda: asked(real) == 2, "the agent asks the model once more")
         assert real.cli("stop", "task", "--now").returncode == 0
         assert runner.wait(PATIENCE) == 3
-    assert [each["ending"] for each in real.records("session_ended")] == ["stopped"]
+    (ended,) = real.records("session_ended")
+    assert ended["ending"] == "stopped"
     assert not processes(real)
+    used = ended["usage"] or {"input": 0, "cost": 0, "cacheRead": 0}
+    tokens, settles = used["input"] + used["cacheRead"], real.adapter.settles
+    assert (tokens >= 1000) is (real.adapter.tokens and settles), "what it used before it was stopped counts"
+    assert bool(used["cost"]) is real.adapter.cost
 
 
 def test_it_dies_with_a_killed_runner_and_the_work_goes_on(real: ModelWorld) -> None:
