@@ -169,6 +169,7 @@ _SANDBOX = "Run the agent behind a wall (bubblewrap): it writes only the task, a
 _HUMAN = "Restart a finished or paused task with this feedback (help is --help)."
 _HERE = "Work in this directory, not in the project's root or where the task last ran."
 _WORKTREE = "Work in a git worktree on its own branch, marathon/TASK if none is given."
+_SETUP = "Run this once in a new worktree, such as 'npm ci'; 'setup' in checks.toml does the same."
 _ADOPT = "Take over a task that was copied here, or whose reviews are not on record."
 _TRUST = "Agree to the checks and the workflow as they are now, for CI."
 _DETACH = "Go on in the background; see it with: pi-marathon attach."
@@ -209,6 +210,7 @@ EPILOG = (
 @click.option("--yes", is_flag=True, allow_from_autoenv=False, help="With -h: restart also where work is not finished.")
 @click.option("--here", is_flag=True, allow_from_autoenv=False, help=_HERE)
 @click.option("--worktree", is_flag=False, flag_value="", metavar="[BRANCH]", allow_from_autoenv=False, help=_WORKTREE)
+@click.option("--setup", metavar="CMD", allow_from_autoenv=False, help=_SETUP)
 @click.option("--adopt", is_flag=True, allow_from_autoenv=False, help=_ADOPT)
 @click.option("--detach", is_flag=True, allow_from_autoenv=False, help=_DETACH)
 @click.option("--sandbox", is_flag=False, flag_value="on", type=SANDBOX, help=_SANDBOX)

@@ -46,6 +46,7 @@ class CommandLine:
     trust: bool = False
     here: bool = False
     worktree: str | None = None  # the branch; empty for the usual one
+    setup: str | None = None
     adopt: bool = False
     detach: bool = False
     sandbox: Literal["on", "offline", "off"] | None = None

@@ -65,6 +65,7 @@ from marathon.core.records import (
     SessionEnded,
     SessionStarted,
     Settled,
+    SetUp,
     StartedWith,
     SteerTaken,
     Undone,
@@ -141,7 +142,8 @@ class Life(NamedTuple):
     added: Amounts = ()  # the same, until the next go-ahead
     oversight: Oversight = "tool"
     started_with: StartedWith | None = None  # with which a start goes on that says nothing else
-    worktree: WorktreeSet | None = None  # where the agent works, if not in the project itself
+    worktree: WorktreeSet | None = None  # where the agent works, if not in the project itself,
+    set_up: SetUp | None = None  # and how its setup ended
     looked: bool = False  # the human has looked at the session that ended
     rating: Rating | None = None  # of the instructions, by the session that ended last
     denied: str = ""  # what that session was not allowed to use
@@ -232,7 +234,9 @@ def _apply(now: Life, record: Record) -> Life:
         case StartedWith():
             return now._replace(started_with=record)
         case WorktreeSet():
-            return now._replace(worktree=record if record.branch else None)
+            return now._replace(worktree=record if record.branch else None, set_up=None)
+        case SetUp():
+            return now._replace(set_up=record)
         case DefinitionFound():
             return now._replace(definition=record, pinned=record if record.agreed else now.pinned)
         case CriteriaFound():
@@ -378,6 +382,8 @@ def _answered(now: Life, record: Answer) -> Life:
         now = _allowed_again(now, gate)
     if is_judged_again(gate, record) and (now.ended is not None or policy.judge_again == "any"):
         now = now._replace(answered=None, checked=None)
+    if gate.reason == "setup" and now.set_up:  # run it again, or do without it
+        now = now._replace(set_up=None if record.choice == "continue" else replace(now.set_up, met=True))
     if policy.agreement == "criteria":
         now = _agreed(now, gate, record)
     if policy.agreement == "definition":
@@ -466,6 +472,7 @@ def _run_started(now: Life, record: RunStarted) -> Life:
         oversight=now.oversight,
         started_with=now.started_with,
         worktree=now.worktree,
+        set_up=now.set_up,
         definition=now.definition,
         pinned=now.pinned,
         kept=now.kept,

@@ -14,7 +14,7 @@ from marathon.core.events import HumanNeeded, usage_of
 from marathon.core.gates import WAITS_FOR_HUMAN
 from marathon.core.names import called
 from marathon.core.records import AgentTakesOver, Cancelled, Finished, Gate
-from marathon.core.steps import Finish, Halt, Measure, Note, RunSession, Settle, TakeCandidate, Verify, Wait
+from marathon.core.steps import Finish, Halt, Measure, Note, Prepare, RunSession, Settle, TakeCandidate, Verify, Wait
 from marathon.core.text import counted, duration, steps_line
 from marathon.git.writes import Before
 from marathon.process.signals import Interrupted
@@ -68,6 +68,8 @@ def _run(marathon: Marathon) -> int:
                 marathon.record(record)
             case Note() as step:
                 marathon.record(step.record)
+            case Prepare() as step:
+                verify.prepare(marathon, step)
             case Verify() as step:
                 verify.verify(marathon, step)
             case TakeCandidate() | Measure() | Settle() as step:
