@@ -14,7 +14,7 @@ import click
 from click.core import ParameterSource
 
 from marathon import __version__
-from marathon.cli.arguments import BUDGETS, DURATION, MONEY, SANDBOX, SESSIONS, TASK, TIME, TOKENS, usual_value
+from marathon.cli.arguments import BUDGETS, DURATION, HOURS, MONEY, SANDBOX, SESSIONS, TASK, TIME, TOKENS, usual_value
 from marathon.cli.unseen import arguments
 from marathon.errors import MarathonError
 
@@ -169,6 +169,7 @@ _SANDBOX = "Run the agent behind a wall (bubblewrap): it writes only the task, a
 _HUMAN = "Restart a finished or paused task with this feedback (help is --help)."
 _HERE = "Work in this directory, not in the project's root or where the task last ran."
 _WORKTREE = "Work in a git worktree on its own branch, marathon/TASK if none is given."
+_HOURS = "Start sessions only then, such as 20:00-07:00; any: at any hour."
 _SETUP = "Run this once in a new worktree, such as 'npm ci'; 'setup' in checks.toml does the same."
 _ADOPT = "Take over a task that was copied here, or whose reviews are not on record."
 _TRUST = "Agree to the checks and the workflow as they are now, for CI."
@@ -226,6 +227,8 @@ EPILOG = (
     "--retry-wait", type=DURATION, default="2s", show_default=True, help="Before the first retry; then doubling."
 )
 @click.option("--outage", type=DURATION, default="6h", show_default=True, help=_OUTAGE)
+@click.option("--hours", type=HOURS, default="", help=_HOURS)
+@click.option("--allow-sleep", is_flag=True, help="Let the machine fall asleep while a session runs.")
 @click.option("--keep-events", type=COUNT, default=200, show_default=True, help="Logs of a run; 0: keep all.")
 @click.option("--json", "as_json", is_flag=True, help="Ask nothing; print one JSON object at the end.")
 @click.option("--summary", type=_FILE, help="Write summary.md here too, for CI.")

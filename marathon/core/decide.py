@@ -33,8 +33,8 @@ EVERY_SESSION = "You are asked after every session (--oversight tool: only at re
 CUT_OFF = "The session before this one was cut off. What it wrote is kept. Continue from there."
 
 
-def next_step(life: Life, course: Course, limits: Limits) -> Step:
-    """Reads top to bottom: over, open, answered, waiting, judged, begun."""
+def next_step(life: Life, course: Course, limits: Limits, closed_for: float = 0.0) -> Step:
+    """Reads top to bottom: over, open, answered, waiting, judged, begun. The human's hours begin in `closed_for`."""
     held = tuple(life.gate.held.items()) if life.gate else ()  # what the project set, it cannot give back
     limits, course = with_amounts(limits, held, life.limits, life.added), course.pinned(life)
     if life.finished:
@@ -47,14 +47,15 @@ def next_step(life: Life, course: Course, limits: Limits) -> Step:
         return life.gate
     if life.answered:
         step = course.answered(life)
-    elif life.wait:
+    elif life.wait and life.wait.kind != "hours":
         wait = life.wait
         return Wait(wait.kind, wait.seconds, wait.reason, started=wait)
     elif life.ended:
         step = _judge(life, life.ended, course, limits)
     else:
         step = course.session(life, _carried(life))
-    return _required_before(step, life, limits) or _prepared(step, life, limits)
+    step = _required_before(step, life, limits) or _prepared(step, life, limits)
+    return _in_hours(step, life, limits, closed_for)
 
 
 def _has_closed(gate: Gate, life: Life, course: Course, limits: Limits) -> bool:
@@ -92,6 +93,15 @@ def _prepared(step: Step, life: Life, limits: Limits) -> Step:
         return step
     warnings = nearly_reached(limits, life.used, life.warned)
     return replace(step, reflect=reflects(limits, life.iteration + 1), warnings=tuple(warnings.items()))
+
+
+def _in_hours(step: Step, life: Life, limits: Limits, closed_for: float) -> Step:
+    """Sessions start only in the human's hours. Gates, checks and measurements come at any time."""
+    if not (closed_for and isinstance(step, RunSession)):
+        return step
+    reason = f"your hours are {limits.hours}"
+    known = life.wait and life.wait.kind == "hours" and life.wait.reason == reason
+    return Wait("hours", closed_for, reason, started=life.wait if known else None)
 
 
 def _lacking(life: Life) -> Gate | None:

@@ -96,7 +96,7 @@ class Answered(NamedTuple):
 
 class Life(NamedTuple):
     """Where a task is. At most one of session, ended, gate, answered and wait is open, with one exception: beside a
-    gate whose answer lets the end of the session be judged again, `ended` stays."""
+    gate whose answer lets the end of the session be judged again, `ended` stays. A wait for hours is beside any."""
 
     last: int = 0
     begun: bool = False
@@ -113,6 +113,7 @@ class Life(NamedTuple):
     wait: WaitStarted | None = None
     waited: WaitStarted | None = None
     cut_short: bool = False  # a human ended that wait early
+    free_until: float = 0  # a human went on outside of the hours: until they begin, on the wall clock
     in_round: bool = False  # a session has worked on this round of the phase,
     round_mark: str | None = None  # and the output looked like this when the round began
     guidance: tuple[str, ...] = ()
@@ -219,6 +220,8 @@ def _apply(now: Life, record: Record) -> Life:
             now = _at_rest(now)._replace(phase=record.phase, in_round=False, round_mark=None)
             now = now._replace(guidance=(record.looped,) if record.looped else (), streaks=Streaks(), checked=None)
             return _adopted_end(now._replace(claimed=tuple(record.claimed or now.claimed)), None)
+        case WaitStarted(kind="hours"):
+            return now._replace(wait=record)  # the session that has to wait follows from what stands here
         case WaitStarted():
             return now._replace(wait=record, ended=None, answered=None)
         case WaitEnded():
@@ -357,6 +360,8 @@ def _was_heard(ended: SessionEnded, phase: str) -> bool:
 
 
 def _wait_ended(now: Life, record: WaitEnded) -> Life:
+    if now.wait and now.wait.kind == "hours":
+        return now._replace(wait=None, free_until=now.wait.until if record.early else 0)
     if now.wait and now.wait.kind != "agent" and now.streaks.outages and not record.early:
         # A reset that was told may be a week away and is believed, but not again and again without an end.
         waited = now.wait.seconds if now.wait.kind == "outage" else min(now.wait.seconds, LONGEST_OUTAGE_WAIT)

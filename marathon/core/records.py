@@ -42,7 +42,7 @@ Reason = Literal[
 MeasurementKind = Literal["baseline", "screen", "confirm", "reference"]
 Oversight = Literal["tool", "colleague"]  # asked at reviews only, or after every session
 # refused: the provider answered with an error, such as a rate limit
-WaitKind = Literal["agent", "retry", "outage"]  # the agent asked for it, or before another try
+WaitKind = Literal["agent", "retry", "outage", "hours"]  # the agent asked, before another try, for the human's hours
 Ending = Literal["ended", "crashed", "refused", "timeout", "left", "interrupted", "stopped", "lost", "limit"]
 # quit, cancel, oversight, undo and refresh (read the files again) are not stored as answers.
 Choice = Literal["continue", "redo", "loop", "answer", "accept", "undo", "cancel", "quit", "oversight", "refresh"]
@@ -367,6 +367,7 @@ class StartedWith(_Record):
     mode: Literal["tui", "stream"] | None = None
     settings: tuple[str, ...] | None = None
     setup: str | None = None
+    hours: str | None = None
     sandbox: Literal["on", "offline", "off"] | None = None
     breakers: tuple[str, ...] | None = None
     reflect_every: int | None = None

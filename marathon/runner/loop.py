@@ -20,7 +20,7 @@ from marathon.git.writes import Before
 from marathon.process.signals import Interrupted
 from marathon.runner import definition, gates, meanwhile, verify
 from marathon.runner.session import observe, run_session, update_state, warned_in
-from marathon.runner.waiting import wait
+from marathon.runner.waiting import closed_for, wait
 from marathon.store.agent_channel import channel_of
 from marathon.store.events import follow
 from marathon.surfaces.gate_text import with_option
@@ -53,7 +53,7 @@ def _run(marathon: Marathon) -> int:
         definition.recheck(marathon)
         verify.recheck(marathon)
         marathon.anew()
-        match next_step(marathon.life, marathon.course, marathon.options.limits):
+        match next_step(marathon.life, marathon.course, marathon.options.limits, closed_for(marathon)):
             case RunSession() as step:
                 run_session(marathon, step)
                 _pass_interruption_on(marathon)
