@@ -68,6 +68,20 @@ class DurationType(click.ParamType[float]):
         return seconds
 
 
+class HoursType(click.ParamType[str]):
+    """Reads 20:00-07:00, or any."""
+
+    name = "from-to"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from marathon.core.hours import parse_hours  # `--help` does not need it
+
+        text = "" if value == "any" else str(value).strip()
+        if text and parse_hours(text) is None:
+            self.fail(f"{text!r} is not a part of the day. Write it like 20:00-07:00, or any.", param, ctx)
+        return text
+
+
 class TaskDirectory(click.ParamType[Path]):
     """Reads a task by its path or by a part of its name; the shell completes names."""
 
@@ -125,6 +139,7 @@ TOKENS = AmountType("tokens", _whole, "2000000")
 MONEY = AmountType("dollars", _money, "10")
 TIME = AmountType("duration", _duration, "90m")
 DURATION = DurationType()
+HOURS = HoursType()
 TASK = TaskDirectory()
 
 

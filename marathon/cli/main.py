@@ -18,6 +18,7 @@ from marathon.cli.arguments import (
     BUDGETS,
     DURATION,
     EVERYTHING,
+    HOURS,
     MONEY,
     SANDBOX,
     SESSIONS,
@@ -279,6 +280,14 @@ _SET = "For one phase: agent, model, thinking, args or tools, such as plan.model
     default="6h",
     show_default=True,
     help="Wait so long for a network or provider that is away; 0: as any failure.",
+)
+@more_option("--hours", type=HOURS, default="", help="Start sessions only then, such as 20:00-07:00; any: at any hour.")
+@more_option("--allow-sleep", is_flag=True, help="Let the machine fall asleep while a session runs.")
+@more_option(
+    "--setup",
+    metavar="CMD",
+    allow_from_autoenv=False,
+    help="Run this once in a new worktree, such as 'npm ci'; 'setup' in checks.toml does the same.",
 )
 @more_option("--summary", type=_FILE, help="Write summary.md here too, for CI.")
 @more_option("--notify/--no-notify", default=True, help="Bell, notification, title and progress of the window.")

@@ -46,6 +46,9 @@ class CommandLine:
     trust: bool = False
     here: bool = False
     worktree: str | None = None  # the branch; empty for the usual one
+    setup: str | None = None
+    hours: str = ""  # in which sessions start; empty: any
+    allow_sleep: bool = False
     adopt: bool = False
     detach: bool = False
     sandbox: Literal["on", "offline", "off"] | None = None
@@ -150,6 +153,7 @@ def run_options(line: CommandLine, task: Task, shown: Path) -> RunOptions:
         trust=line.trust,
         adopt=line.adopt,
         keep_events=line.keep_events,
+        allow_sleep=line.allow_sleep,
         ignored=line.ignored,
         sandbox=line.sandbox if line.sandbox and line.sandbox != "off" else "",
         resume=line.resume,
@@ -229,6 +233,7 @@ def _limits(line: CommandLine) -> Limits:
         retries=line.retries,
         retry_wait=line.retry_wait,
         outage=line.outage,
+        hours=line.hours,
         reflect_every=line.reflect_every,
         breakers=breakers,
         by_project=frozenset(limit for name, limit in BUDGETS.items() if name in line.by_project),

@@ -160,7 +160,7 @@ def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
     folder = Path(place.folder) if place.branch else project
 
     def begin(marathon: Marathon) -> None:
-        if (place.branch, place.folder) != (before.branch, before.folder):
+        if place is not before and (place.branch or before.branch):  # a new one, or one made anew
             marathon.record(replace(place, n=0, at=""))
 
     warn_of_others(folder, task.folder)

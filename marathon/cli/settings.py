@@ -46,6 +46,8 @@ class UserSettings(ProjectSettings):
 
     auto_approve: bool = False
     oversight: Literal["tool", "colleague"] = "tool"
+    hours: str = ""
+    allow_sleep: bool = False
     notify_command: str | list[str] = ""
     notify_webhook: str = ""
 

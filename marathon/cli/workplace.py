@@ -15,10 +15,12 @@ from pathlib import Path
 import click
 
 from marathon.cli.options import CommandLine
+from marathon.core.carried import INCLUDE, may_be_secret
 from marathon.core.names import called, short_name
 from marathon.core.records import Record, RunStarted, SessionStarted, WorktreeSet
 from marathon.core.text import clean, counted, one_line
 from marathon.errors import WrongUsage
+from marathon.git.carry import Carried, carry, not_carried
 from marathon.git.worktree import (
     GitFailed,
     add_worktree,
@@ -62,10 +64,33 @@ def worktree_for(asked: str | None, before: WorktreeSet, task: Path, project: Pa
             f"To begin a new one at the last commit: add --worktree   To work in the project: add --here"
         )
     make_private_directory(folder.parent)
-    made = WorktreeSet(branch=branch, folder=str(add_worktree(project, folder, branch)))
-    _tell(f"The agent works on the branch {branch}, in {made.folder}.")
-    _tell("It has what is committed. Other files, such as .env or node_modules, are not copied.")
-    return made
+    below = add_worktree(project, folder, branch)
+    carried = carry(project, folder)
+    _tell(f"The agent works on the branch {branch}, in {below}.")
+    _tell_of(carried, project, folder)
+    return WorktreeSet(branch=branch, folder=str(below), copied=carried.copied)
+
+
+def _tell_of(carried: Carried, project: Path, folder: Path) -> None:
+    """What the worktree has, what in it may be a secret, and what would take long to make anew."""
+    if carried.files:
+        what = f"{counted(carried.files, 'file')} that {INCLUDE} names: {_few(carried.copied)}"
+        _tell(f"It has what is committed, and {what}")
+    else:
+        others = f"Other files, such as .env or node_modules, are not copied. Name them in {INCLUDE}"
+        _tell(f"It has what is committed. {others}")
+    if secrets := [name for name in carried.copied if may_be_secret(name)]:
+        _tell(f"The agent can read these, which may hold secrets: {_few(secrets)}")
+    if carried.left:
+        _tell(f"Not copied, because they are links that lead out, or no files: {_few(carried.left)}")
+    for name, size in not_carried(project, folder):
+        cure = f"To have it in new worktrees: echo {name} >> {INCLUDE}   To make it anew there: --setup CMD"
+        _tell(f"{name} ({size / 1e6:,.0f} MB) is not copied. {cure}")
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return ", ".join(one_line(name, 100) for name in names[:8]) + more
 
 
 def _usual_branch(top: Path, folder: Path, task: str) -> str:

@@ -89,6 +89,7 @@ class Limits:
     retries: int = 3
     retry_wait: float = 2.0
     outage: float = 6 * 3600  # that the network or a provider may be away; 0: a failure like any other
+    hours: str = ""  # in which sessions start, such as 20:00-07:00; empty: any
     reflect_every: int = 0
     breakers: Breakers = field(default_factory=Breakers)
     by_project: frozenset[str] = frozenset()  # the budgets that the project's file has lowered

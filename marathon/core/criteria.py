@@ -88,7 +88,7 @@ def said_in_full(checks_toml: str | None, instructions: str) -> str:
 
 def in_full(each: Criterion) -> str:
     """A command with its settings. A command of several lines cannot look like several commands."""
-    command = each.command.replace("\n", "\n  | ")
+    command = in_lines(each.command)
     place = f"in {each.cwd}" if each.cwd != "." else ""
     wants = f"wants exit code {each.exit}" if each.exit else ""
     more = ", ".join(filter(None, (place, wants)))
@@ -96,10 +96,15 @@ def in_full(each: Criterion) -> str:
     return f"{name}{command}" + (f"  ({more})" if more else "")
 
 
-def digest(criteria: Iterable[Criterion], project: str) -> str:
+def in_lines(command: str) -> str:
+    return command.replace("\n", "\n  | ")
+
+
+def digest(criteria: Iterable[Criterion], project: str, setup: str = "") -> str:
     """A digest of everything that would be run or judged, and of the project."""
     facts = [{**asdict(criterion), "timeout": float(criterion.timeout)} for criterion in criteria]
-    text = json.dumps({"project": project, "criteria": facts}, sort_keys=True, separators=(",", ":"))
+    more = {"setup": setup} if setup else {}
+    text = json.dumps({"project": project, "criteria": facts, **more}, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -113,18 +118,29 @@ class _Checks:
     __pydantic_config__ = ConfigDict(extra="forbid")
 
     parallel: StrictBool = False
+    setup: Annotated[
+        str, Field(max_length=LONGEST_COMMAND), SHOWN, must(lambda value: not value or value.strip(), "it is empty")
+    ] = ""  # prepares a new worktree
     check: list[Any] = field(default_factory=list)
 
 
-def _from_file(text: str) -> list[Criterion]:
+def setup_in(checks_toml: str | None) -> str:
+    """The command of the file that prepares a new worktree."""
+    return _file(checks_toml).setup if checks_toml is not None else ""
+
+
+def _file(text: str) -> _Checks:
     try:
-        file = read(_Checks, tomllib.loads(text))
+        return read(_Checks, tomllib.loads(text))
     except RecursionError as error:
         raise CriteriaInvalid("checks.toml: it is nested too deeply") from error
     except ValueError as error:
         hint = "; write [[check]] above each check" if str(error).startswith("check:") else ""
         raise CriteriaInvalid(f"checks.toml: {one_line(str(error))}{hint}") from error
-    found: dict[str, Criterion] = {}
+
+
+def _from_file(text: str) -> list[Criterion]:
+    file, found = _file(text), dict[str, Criterion]()
     for number, table in enumerate(file.check, 1):
         try:
             criterion = _from_table(table, file.parallel)

@@ -19,21 +19,22 @@ from marathon.core.budgets import (
     with_amounts,
 )
 from marathon.core.courses.base import Course
-from marathon.core.criteria import in_full
+from marathon.core.criteria import in_full, in_lines
 from marathon.core.gates import POLICIES
 from marathon.core.life import Life
 from marathon.core.records import AgentTakesOver, CriteriaFound, Gate, Reason, SessionEnded, Writes
-from marathon.core.steps import Finish, Halt, Note, RunSession, Step, Verify, Wait
+from marathon.core.steps import Finish, Halt, Note, Prepare, RunSession, Step, Verify, Wait
 from marathon.core.text import counted, duration
 
 LONG_RESET = 600.0  # seconds; another agent does not wait that long
+_LAST_LINES = 8  # of a setup that failed; its log has them all
 FIRST_TRIES = 3  # before a run is under way: a wrong network shows at once
 EVERY_SESSION = "You are asked after every session (--oversight tool: only at reviews)."
 CUT_OFF = "The session before this one was cut off. What it wrote is kept. Continue from there."
 
 
-def next_step(life: Life, course: Course, limits: Limits) -> Step:
-    """Reads top to bottom: over, open, answered, waiting, judged, begun."""
+def next_step(life: Life, course: Course, limits: Limits, closed_for: float = 0.0) -> Step:
+    """Reads top to bottom: over, open, answered, waiting, judged, begun. The human's hours begin in `closed_for`."""
     held = tuple(life.gate.held.items()) if life.gate else ()  # what the project set, it cannot give back
     limits, course = with_amounts(limits, held, life.limits, life.added), course.pinned(life)
     if life.finished:
@@ -46,14 +47,15 @@ def next_step(life: Life, course: Course, limits: Limits) -> Step:
         return life.gate
     if life.answered:
         step = course.answered(life)
-    elif life.wait:
+    elif life.wait and life.wait.kind != "hours":
         wait = life.wait
         return Wait(wait.kind, wait.seconds, wait.reason, started=wait)
     elif life.ended:
         step = _judge(life, life.ended, course, limits)
     else:
         step = course.session(life, _carried(life))
-    return _required_before(step, life, limits) or _prepared(step, life, limits)
+    step = _required_before(step, life, limits) or _prepared(step, life, limits)
+    return _in_hours(step, life, limits, closed_for)
 
 
 def _has_closed(gate: Gate, life: Life, course: Course, limits: Limits) -> bool:
@@ -63,13 +65,13 @@ def _has_closed(gate: Gate, life: Life, course: Course, limits: Limits) -> bool:
     """
     if not POLICIES[gate.reason].standing:
         return False
-    causes = (_lacking(life), _not_agreed(life), _used_up(life, limits), course.lacking(life))
-    left = [(cause.reason, cause.message, cause.digest) for cause in causes if cause]
+    causes = (_lacking(life), _not_agreed(life), _used_up(life, limits), course.lacking(life), _not_set_up(life))
+    left = [(cause.reason, cause.message, cause.digest) for cause in causes if isinstance(cause, Gate)]
     return (gate.reason, gate.message, gate.digest) not in left
 
 
-def _required_before(step: Step, life: Life, limits: Limits) -> Gate | None:
-    """The gate that comes before this step, if one does."""
+def _required_before(step: Step, life: Life, limits: Limits) -> Gate | Prepare | None:
+    """What comes before this step, if anything does: mostly a gate."""
     starts, waits = isinstance(step, RunSession), isinstance(step, Wait)
     fixing = life.refused and starts
     ends = isinstance(step, Verify | Finish)
@@ -79,6 +81,8 @@ def _required_before(step: Step, life: Life, limits: Limits) -> Gate | None:
         return gate
     if (starts or waits) and (gate := _used_up(life, limits)):
         return gate
+    if starts and not fixing and (first := _not_set_up(life)):
+        return first
     if (starts or (isinstance(step, Wait) and step.kind == "agent")) and _is_to_be_looked_at(life):
         return Gate(reason="session", phase=life.phase, message=EVERY_SESSION, note=note_of(life.ended))
     return None
@@ -89,6 +93,15 @@ def _prepared(step: Step, life: Life, limits: Limits) -> Step:
         return step
     warnings = nearly_reached(limits, life.used, life.warned)
     return replace(step, reflect=reflects(limits, life.iteration + 1), warnings=tuple(warnings.items()))
+
+
+def _in_hours(step: Step, life: Life, limits: Limits, closed_for: float) -> Step:
+    """Sessions start only in the human's hours. Gates, checks and measurements come at any time."""
+    if not (closed_for and isinstance(step, RunSession)):
+        return step
+    reason = f"your hours are {limits.hours}"
+    known = life.wait and life.wait.kind == "hours" and life.wait.reason == reason
+    return Wait("hours", closed_for, reason, started=life.wait if known else None)
 
 
 def _lacking(life: Life) -> Gate | None:
@@ -118,10 +131,26 @@ def _not_agreed(life: Life) -> Gate | None:
 
 def _to_agree(criteria: CriteriaFound) -> str:
     commands = [f"- {in_full(each)}" for each in criteria.criteria if each.command]
-    lines = ["These commands will check the work:", *commands] if commands else []
+    lines = ["This command will prepare a new worktree:", f"- {in_lines(criteria.setup)}"] if criteria.setup else []
+    lines += ["These commands will check the work:", *commands] if commands else []
     if criteria.lost:
         lines += ["These criteria were removed or changed:", *(f"- {name}" for name in criteria.lost)]
     return "\n".join(lines)
+
+
+def _not_set_up(life: Life) -> Gate | Prepare | None:
+    """A new worktree is prepared once, before an agent works there. A command that was typed wins over the file's."""
+    typed = life.started_with.setup if life.started_with else None
+    filed = life.criteria.setup if life.criteria and life.criteria.agreed else ""
+    command, done = filed if typed is None else typed, life.set_up
+    if not (life.worktree and command) or (done and done.met):
+        return None
+    if done is None or done.command != command:
+        return Prepare(command)
+    said = f"The worktree could not be set up: {done.reason}."
+    end = ["Its last lines:", *done.tail.splitlines()[-_LAST_LINES:]] if done.tail else ["It said nothing."]
+    message = "\n".join([said, f"- {in_lines(command)}", *end])
+    return Gate(reason="setup", phase=life.phase, message=message)
 
 
 def _used_up(life: Life, limits: Limits) -> Gate | None:

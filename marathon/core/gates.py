@@ -89,6 +89,15 @@ POLICIES: dict[Reason, Policy] = {
         agreement="criteria",
         whole_message=True,
     ),
+    "setup": Policy(
+        exit_code=1,
+        keys="enter without",
+        enter="Run it again",
+        judge_again="any",
+        forgives=False,
+        standing=True,
+        whole_message=True,
+    ),
     "missing": Policy(enter="Continue anyway", judge_again="yes", forgives=False, standing=True),
     "writes": Policy(auto="kept", enter="Continue, and leave it as it is", judge_again="yes", forgives=False),
     "session": Policy(enter="Continue with the next session", auto="always", judge_again="yes", forgives=False),
@@ -207,6 +216,9 @@ def _of_key(key: str, gate: Gate, where: Where, policy: Policy) -> Iterable[Offe
         case "refuse":
             label = "No, because … (one session may fix it)"
             yield Offer("n", label, "redo", gate.phase, "required", "No, because:")
+        case "without":
+            ask = "What should the agent know?"
+            yield Offer("n", "Go on without it, and tell the agent why", "redo", gate.phase, "required", ask)
         case "keep":
             yield Offer("n", "No: keep the workflow that this task has", "redo", gate.phase)
         case "answer":

@@ -65,6 +65,7 @@ from marathon.core.records import (
     SessionEnded,
     SessionStarted,
     Settled,
+    SetUp,
     StartedWith,
     SteerTaken,
     Undone,
@@ -100,7 +101,7 @@ class Answered(NamedTuple):
 
 class Life(NamedTuple):
     """Where a task is. At most one of session, ended, gate, answered and wait is open, with one exception: beside a
-    gate whose answer lets the end of the session be judged again, `ended` stays."""
+    gate whose answer lets the end of the session be judged again, `ended` stays. A wait for hours is beside any."""
 
     last: int = 0
     begun: bool = False
@@ -117,6 +118,7 @@ class Life(NamedTuple):
     wait: WaitStarted | None = None
     waited: WaitStarted | None = None
     cut_short: bool = False  # a human ended that wait early
+    free_until: float = 0  # a human went on outside of the hours: until they begin, on the wall clock
     in_round: bool = False  # a session has worked on this round of the phase,
     round_mark: str | None = None  # and the output looked like this when the round began
     guidance: tuple[str, ...] = ()
@@ -149,7 +151,8 @@ class Life(NamedTuple):
     added: Amounts = ()  # the same, until the next go-ahead
     oversight: Oversight = "tool"
     started_with: StartedWith | None = None  # with which a start goes on that says nothing else
-    worktree: WorktreeSet | None = None  # where the agent works, if not in the project itself
+    worktree: WorktreeSet | None = None  # where the agent works, if not in the project itself,
+    set_up: SetUp | None = None  # and how its setup ended
     looked: bool = False  # the human has looked at the session that ended
     rating: Rating | None = None  # of the instructions, by the session that ended last
     denied: str = ""  # what that session was not allowed to use
@@ -225,6 +228,8 @@ def _apply(now: Life, record: Record) -> Life:
             now = _at_rest(now)._replace(phase=record.phase, in_round=False, round_mark=None)
             now = now._replace(guidance=(record.looped,) if record.looped else (), streaks=Streaks(), checked=None)
             return _adopted_end(now._replace(claimed=tuple(record.claimed or now.claimed)), None)
+        case WaitStarted(kind="hours"):
+            return now._replace(wait=record)  # the session that has to wait follows from what stands here
         case WaitStarted():
             return now._replace(wait=record, ended=None, answered=None)
         case WaitEnded():
@@ -242,7 +247,9 @@ def _apply(now: Life, record: Record) -> Life:
         case StartedWith():
             return now._replace(started_with=record)
         case WorktreeSet():
-            return now._replace(worktree=record if record.branch else None)
+            return now._replace(worktree=record if record.branch else None, set_up=None)
+        case SetUp():
+            return now._replace(set_up=record)
         case DefinitionFound():
             return now._replace(definition=record, pinned=record if record.agreed else now.pinned)
         case CriteriaFound():
@@ -372,6 +379,8 @@ def _resets(now: Life, record: SessionEnded) -> tuple[tuple[str, float], ...]:
 
 
 def _wait_ended(now: Life, record: WaitEnded) -> Life:
+    if now.wait and now.wait.kind == "hours":
+        return now._replace(wait=None, free_until=now.wait.until if record.early else 0)
     if now.wait and now.wait.kind != "agent" and now.streaks.outages and not record.early:
         # A reset that was told may be a week away and is believed, but not again and again without an end.
         waited = now.wait.seconds if now.wait.kind == "outage" else min(now.wait.seconds, LONGEST_OUTAGE_WAIT)
@@ -397,6 +406,8 @@ def _answered(now: Life, record: Answer) -> Life:
         now = _allowed_again(now, gate)
     if is_judged_again(gate, record) and (now.ended is not None or policy.judge_again == "any"):
         now = now._replace(answered=None, checked=None)
+    if gate.reason == "setup" and now.set_up:  # run it again, or do without it
+        now = now._replace(set_up=None if record.choice == "continue" else replace(now.set_up, met=True))
     if policy.agreement == "criteria":
         now = _agreed(now, gate, record)
     if policy.agreement == "definition":
@@ -486,6 +497,7 @@ def _run_started(now: Life, record: RunStarted) -> Life:
         oversight=now.oversight,
         started_with=now.started_with,
         worktree=now.worktree,
+        set_up=now.set_up,
         definition=now.definition,
         pinned=now.pinned,
         kept=now.kept,

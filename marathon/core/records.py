@@ -32,6 +32,7 @@ Reason = Literal[
     "definition",  # the project's workflow, which no one has agreed to yet
     "redefined",  # the workflow's file was changed, and the task keeps the one it has until a human agrees
     "checks",  # commands that no one has agreed to yet, or criteria that were removed
+    "setup",  # a new worktree could not be set up
     "missing",  # the instructions or a reviewed output are gone, or blank
     "writes",  # an agent wrote where its phase may not write, and no review follows, or it could not be undone
     "session",  # the human asked to look after every session
@@ -41,7 +42,7 @@ Reason = Literal[
 MeasurementKind = Literal["baseline", "screen", "confirm", "reference"]
 Oversight = Literal["tool", "colleague"]  # asked at reviews only, or after every session
 # refused: the provider answered with an error, such as a rate limit
-WaitKind = Literal["agent", "retry", "outage"]  # the agent asked for it, or before another try
+WaitKind = Literal["agent", "retry", "outage", "hours"]  # the agent asked, before another try, for the human's hours
 Ending = Literal["ended", "crashed", "refused", "timeout", "left", "interrupted", "stopped", "lost", "limit"]
 # quit, cancel, oversight, undo and refresh (read the files again) are not stored as answers.
 Choice = Literal["continue", "redo", "loop", "answer", "accept", "undo", "cancel", "quit", "oversight", "refresh"]
@@ -366,6 +367,8 @@ class StartedWith(_Record):
     agent_args: tuple[str, ...] | None = None
     mode: Literal["tui", "stream"] | None = None
     settings: tuple[str, ...] | None = None
+    setup: str | None = None
+    hours: str | None = None
     sandbox: Literal["on", "offline", "off"] | None = None
     breakers: tuple[str, ...] | None = None
     reflect_every: int | None = None
@@ -397,6 +400,18 @@ class WorktreeSet(_Record):
     type: Literal["worktree_set"] = "worktree_set"
     branch: str
     folder: str  # in the worktree, where the agent works
+    copied: list[str] = field(default_factory=list)  # from the project, below the worktree's top; a folder ends with /
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetUp(_Record):
+    """The command that prepares a new worktree was run there."""
+
+    type: Literal["set_up"] = "set_up"
+    command: str
+    met: bool
+    reason: str = ""
+    tail: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -420,6 +435,7 @@ class CriteriaFound(_Record):
     digest: str = ""
     criteria: list[Criterion] = field(default_factory=list)
     agreed: bool = True
+    setup: str = ""  # the command that prepares a new worktree
     lost: list[str] = field(default_factory=list)  # criteria that are not there, or not the same, any more
     problem: str = ""  # why they cannot be read
 
@@ -554,6 +570,7 @@ Record = (
     | OversightSet
     | StartedWith
     | WorktreeSet
+    | SetUp
     | DefinitionFound
     | CriteriaFound
     | Checked

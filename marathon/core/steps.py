@@ -38,6 +38,13 @@ class Note:
 
 
 @dataclass(frozen=True)
+class Prepare:
+    """Run the command that prepares a new worktree."""
+
+    command: str
+
+
+@dataclass(frozen=True)
 class Verify:
     """The agent proposed completion. Find out whether every criterion is met."""
 
@@ -77,7 +84,7 @@ class Halt:
 
 
 # A Gate without a token is to be opened. A Gate with a token is open and waits for its answer.
-Step = RunSession | Gate | Wait | Note | Verify | TakeCandidate | Measure | Settle | Finish | Halt
+Step = RunSession | Gate | Wait | Note | Prepare | Verify | TakeCandidate | Measure | Settle | Finish | Halt
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,7 @@ def _agreement(marathon: Marathon, gate: Gate) -> str:
         return digest((), f"{home}\n{gate.digest}")
     if gate.reason != "checks" or criteria is None or criteria.problem or criteria.lost:
         return ""
-    return digest(criteria.criteria, home)
+    return digest(criteria.criteria, home, criteria.setup)
 
 
 def _act_on(marathon: Marathon, gate: Gate, answer: Answer) -> int | None:

@@ -14,13 +14,13 @@ from marathon.core.events import HumanNeeded, usage_of
 from marathon.core.gates import WAITS_FOR_HUMAN
 from marathon.core.names import called
 from marathon.core.records import AgentTakesOver, Cancelled, Finished, Gate
-from marathon.core.steps import Finish, Halt, Measure, Note, RunSession, Settle, TakeCandidate, Verify, Wait
+from marathon.core.steps import Finish, Halt, Measure, Note, Prepare, RunSession, Settle, TakeCandidate, Verify, Wait
 from marathon.core.text import counted, duration, steps_line
 from marathon.git.writes import Before
 from marathon.process.signals import Interrupted
 from marathon.runner import definition, gates, meanwhile, verify
 from marathon.runner.session import observe, run_session, update_state, warned_in
-from marathon.runner.waiting import wait
+from marathon.runner.waiting import closed_for, wait
 from marathon.store.agent_channel import channel_of
 from marathon.store.events import follow
 from marathon.surfaces.gate_text import with_option
@@ -53,7 +53,7 @@ def _run(marathon: Marathon) -> int:
         definition.recheck(marathon)
         verify.recheck(marathon)
         marathon.anew()
-        match next_step(marathon.life, marathon.course, marathon.options.limits):
+        match next_step(marathon.life, marathon.course, marathon.options.limits, closed_for(marathon)):
             case RunSession() as step:
                 run_session(marathon, step)
                 _pass_interruption_on(marathon)
@@ -68,6 +68,8 @@ def _run(marathon: Marathon) -> int:
                 marathon.record(record)
             case Note() as step:
                 marathon.record(step.record)
+            case Prepare() as step:
+                verify.prepare(marathon, step)
             case Verify() as step:
                 verify.verify(marathon, step)
             case TakeCandidate() | Measure() | Settle() as step:

@@ -66,6 +66,7 @@ class RunOptions:
     trust: bool = False
     adopt: bool = False  # a task that is not on record here may be taken over as it stands
     keep_events: int = 0
+    allow_sleep: bool = False  # the machine may fall asleep while a session runs
     ignored: tuple[str, ...] = ()  # settings of the project that loosen what the user set, each as a sentence
     sandbox: Literal["", "on", "offline"] = ""
     resume: str = "pi-marathon"  # the command that continues, from the project's folder

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import platformdirs
 
 from marathon.agents.pi.tui import PiTui
+from marathon.core.carried import may_be_secret
 from marathon.core.courses.workflow import Phase
 from marathon.errors import TaskInvalid
 from marathon.git.run import read_settings, top_above
@@ -58,6 +59,7 @@ def _wall(marathon: Marathon, agents: Sequence[Path], *, read_only: bool) -> lis
     places = [
         Place(project, "read" if read_only else "write"),
         *_repository(project, read_only=read_only),
+        *(Place(each, "read") for each in _secrets(marathon)),
         *(Place(each, "read") for each in other_tasks(marathon) if each != project and each.is_relative_to(project)),
         *([Place(marathon.workbench.lanes.root, "read")] if marathon.workbench else []),
         Place(task.folder, "write"),
@@ -69,6 +71,17 @@ def _wall(marathon: Marathon, agents: Sequence[Path], *, read_only: bool) -> lis
     ]
     real = [place._replace(path=Path(os.path.realpath(place.path))) for place in places]
     return arguments(real, offline=marathon.options.sandbox == "offline")
+
+
+def _secrets(marathon: Marathon) -> Iterator[Path]:
+    """Of what was copied into the worktree, what may be a secret."""
+    place, top = marathon.life.worktree, top_above(marathon.project)
+    if place is None or top is None:
+        return
+    for name in filter(may_be_secret, place.copied):
+        path = Path(os.path.realpath(top / name))  # an agent may have put a link there
+        if path.is_relative_to(os.path.realpath(top)) and path.is_file():
+            yield path
 
 
 def of_agent(name: str, environ: Mapping[str, str]) -> list[Path]:

@@ -35,6 +35,7 @@ from marathon.core.text import clean, one_line, steps_line
 from marathon.errors import AgentUnavailable, MarathonError, TaskInvalid
 from marathon.git.changes import UNKNOWN, Changes, changes_since
 from marathon.git.worktree import head_of
+from marathon.process.awake import awake
 from marathon.process.sandbox import WRAP
 from marathon.process.supervisor import run
 from marathon.runner import meanwhile
@@ -156,7 +157,8 @@ def run_session(marathon: Marathon, step: RunSession) -> None:
     before, state_before, began = task.artifacts() - {HUMAN}, task.state_mark(), time.time()
     meter = Meter(marathon.emit, allowance)
     try:
-        outcome = agent.run(_host(marathon, life, phase, prompt, log, meter))
+        with awake(not marathon.options.allow_sleep):
+            outcome = agent.run(_host(marathon, life, phase, prompt, log, meter))
     except AgentUnavailable as error:  # its program is gone since the first session
         outcome = Outcome("crashed", str(error), permanent=True)
     finally:

@@ -202,7 +202,8 @@ def waits_for(life: Life, now: Now) -> str:
         return policy.waits_for.format(phase=life.gate.phase, message=one_line(life.gate.message, 300))
     if life.wait:
         seconds = left(life.wait, now)
-        again = "" if life.wait.kind == "agent" else f"trying again at {time_of_day(now.wall + seconds, now.wall)}, "
+        goes_on = "going on" if life.wait.kind == "hours" else "trying again"
+        again = "" if life.wait.kind == "agent" else f"{goes_on} at {time_of_day(now.wall + seconds, now.wall)}, "
         return f"{one_line(life.wait.reason, 200)} ({again}{duration(seconds)} left)"
     return ""
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from marathon.core.criteria import CriteriaInvalid, Criterion, digest, read_criteria
-from marathon.core.records import Checked, CriteriaFound, FilesMissing
+from marathon.core.criteria import CriteriaInvalid, Criterion, digest, read_criteria, setup_in
+from marathon.core.records import Checked, CriteriaFound, FilesMissing, SetUp
 from marathon.core.state import StateInvalid
-from marathon.core.steps import Verify
-from marathon.core.text import counted
+from marathon.core.steps import Prepare, Verify
+from marathon.core.text import counted, one_line
 from marathon.runner.checks import Checks, check_environment
 from marathon.runner.sandbox import for_commands
 from marathon.runner.session import update_state
@@ -23,6 +23,8 @@ from marathon.store.trusted import Trusted
 
 if TYPE_CHECKING:
     from marathon.runner.marathon import Marathon
+
+_LONGEST_SETUP = 3600.0
 
 
 def recheck(marathon: Marathon) -> None:
@@ -38,7 +40,7 @@ def recheck(marathon: Marathon) -> None:
         return
     found = found_criteria(marathon.task, marathon.project, life.agreed, marathon.trusted, marathon.options.home)
     known = life.criteria
-    if known is None and not (found.criteria or found.problem):
+    if known is None and not (found.criteria or found.problem or found.setup):
         return
     if known is None or replace(known, n=0, at="") != found:
         marathon.record(found)
@@ -68,9 +70,30 @@ def verify(marathon: Marathon, step: Verify) -> None:
         return
     marathon.tell(f"Completion is proposed: checking {counted(len(criteria), 'criterion', 'criteria')}.")
     life, task = marathon.life, marathon.task
-    logs = task.runs.folder(life.run) / "checks" / f"{life.iteration:03d}"
+    results = _checks(marathon, "checks").run(criteria, verdicts_in(task))
+    if results is None:
+        return
+    status = {result.name: result.met for result in results}
+    update_state(marathon, life.phase, life.iteration, criteriaStatus=status)
+    marathon.record(Checked(digest=step.criteria.digest, results=results))
+
+
+def prepare(marathon: Marathon, step: Prepare) -> None:
+    """Set a new worktree up. Killed meanwhile, it is done again."""
+    checks = _checks(marathon, "setup")
+    marathon.tell(f"Setting up the worktree: {one_line(step.command, 300)}. What it says is kept in {checks.logs}.")
+    command = Criterion(name="setup", command=step.command, timeout=_LONGEST_SETUP)
+    if results := checks.run([command], {}):
+        end = results[0]
+        marathon.record(SetUp(command=step.command, met=end.met, reason=end.reason, tail=end.tail))
+        marathon.snapshots.take()  # what it made is not the agent's
+
+
+def _checks(marathon: Marathon, kind: str) -> Checks:
+    life, task = marathon.life, marathon.task
+    logs = task.runs.folder(life.run) / kind / f"{life.iteration:03d}"
     make_private_directory(logs)
-    checks = Checks(
+    return Checks(
         project=marathon.project,
         logs=logs,
         env=check_environment(task, marathon.runner) | for_commands(marathon),
@@ -79,12 +102,6 @@ def verify(marathon: Marathon, step: Verify) -> None:
         stop=marathon.stops.now,
         inherit=(marathon.lease.fd,),
     )
-    results = checks.run(criteria, verdicts_in(task))
-    if results is None:
-        return
-    status = {result.name: result.met for result in results}
-    update_state(marathon, life.phase, life.iteration, criteriaStatus=status)
-    marathon.record(Checked(digest=step.criteria.digest, results=results))
 
 
 def found_criteria(
@@ -95,15 +112,16 @@ def found_criteria(
     An agreement is about the human's project (`home`), and counts in the worktree of the task as well.
     """
     try:
-        criteria = read_criteria(*task.criteria_texts())
+        texts = task.criteria_texts()
+        criteria, setup = read_criteria(*texts), setup_in(texts[0])
         if each := _leads_out(project, criteria):
             raise CriteriaInvalid(f"{each.name}: its folder {each.cwd} leads out of the project")
     except CriteriaInvalid as invalid:
         return CriteriaFound(agreed=False, problem=str(invalid))
-    code = digest(criteria, f"{home or project}\n{task.folder}")
+    code = digest(criteria, f"{home or project}\n{task.folder}", setup)
     lost = [each.name for each in before if each not in criteria]
-    may_run = trusted.has(code) or not any(each.command for each in criteria)
-    return CriteriaFound(digest=code, criteria=list(criteria), agreed=may_run and not lost, lost=lost)
+    may_run = trusted.has(code) or not (setup or any(each.command for each in criteria))
+    return CriteriaFound(digest=code, criteria=list(criteria), setup=setup, agreed=may_run and not lost, lost=lost)
 
 
 def _leads_out(project: Path, criteria: Iterable[Criterion]) -> Criterion | None:
@@ -115,7 +133,7 @@ def _leads_out(project: Path, criteria: Iterable[Criterion]) -> Criterion | None
 
 def remember(trusted: Trusted, criteria: CriteriaFound, project: Path) -> None:
     commands = {each.name: each.command for each in criteria.criteria}
-    trusted.remember(criteria.digest, {"project": str(project), "criteria": commands})
+    trusted.remember(criteria.digest, {"project": str(project), "criteria": commands, "setup": criteria.setup})
 
 
 def verdicts_in(task: Task) -> dict[str, object]:

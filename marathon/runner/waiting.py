@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from marathon.core import events
 from marathon.core.events import WaitBegan, Waiting
+from marathon.core.hours import opens_at
 from marathon.core.records import WaitEnded, WaitStarted
 from marathon.core.steps import Wait, carried_over, left, wait_record
 from marathon.process.clock import time_of_day
@@ -19,6 +21,15 @@ if TYPE_CHECKING:
 READ_AGAIN = 1.0
 
 
+def closed_for(marathon: Marathon) -> float:
+    """The seconds until the human's hours begin. 0 in them, and where a human said to go on before."""
+    hours, now = marathon.options.limits.hours, marathon.now()
+    opens = (
+        opens_at(hours, datetime.fromtimestamp(now.wall)) if hours and now.wall >= marathon.life.free_until else None
+    )
+    return max(0.0, opens.timestamp() - now.wall) if opens else 0.0
+
+
 def wait(marathon: Marathon, step: Wait) -> None:
     """Record the deadline; or, once it is recorded, count down to it."""
     now = marathon.now()
@@ -29,7 +40,8 @@ def wait(marathon: Marathon, step: Wait) -> None:
         marathon.record(carried_over(step.started, now))
         return
     then = time_of_day(now.wall + left(step.started, now), now.wall)
-    reason = f"waiting: {step.reason}" if step.kind == "agent" else f"trying again at {then}: {step.reason}"
+    lead = {"agent": "waiting", "hours": f"going on at {then}"}.get(step.kind, f"trying again at {then}")
+    reason = f"{lead}: {step.reason}"
     early = _count_down(marathon, step.started, reason)
     if not marathon.stops.asked():
         marathon.record(WaitEnded(early=early))

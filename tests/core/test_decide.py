@@ -408,7 +408,7 @@ def test_a_restart_begins_again_after_the_end_or_a_cancel() -> None:
 # Gates
 
 
-WAITS_FOR_ITS_CAUSE = ("limit", "checks", "missing", "clarify", "definition", "redefined", "baseline")
+WAITS_FOR_ITS_CAUSE = ("limit", "checks", "missing", "clarify", "definition", "redefined", "baseline", "setup")
 
 
 @pytest.mark.parametrize("reason", [reason for reason in get_args(Reason) if reason not in WAITS_FOR_ITS_CAUSE])
@@ -546,6 +546,7 @@ AUTO_APPROVED = {
     ("session", "again"): True,
     ("writes", "again"): False,
     ("baseline", "again"): False,
+    ("setup", "again"): False,
 }
 
 

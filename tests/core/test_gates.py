@@ -52,6 +52,7 @@ KEYS: dict[Reason, str] = {
     "definition": "y n m x q",
     "redefined": "y n m x q",
     "checks": "y n m x q",
+    "setup": "enter n m x q",
     "missing": "enter f r 1 m x q",
     "session": "enter f r 1 m x q",
     "writes": "enter f r 1 m x q",
@@ -184,7 +185,7 @@ def takes(reason: Reason, choice: str, phase: str | None, text: str, can_loop: b
         case "continue":
             if reason in ("question", "workflow", "back"):
                 return False
-            return not text if reason in ("checks", "baseline") or about_workflow else True
+            return not text if reason in ("checks", "baseline", "setup") or about_workflow else True
         case "loop":
             return can_loop and bool(text) and reason not in ("question", "checks") and not about_workflow
         case "cancel":
@@ -198,7 +199,7 @@ def takes(reason: Reason, choice: str, phase: str | None, text: str, can_loop: b
                 return (reason, phase, text) == ("redefined", at, "")
             if reason in ("skipped", "back", "paused", "workflow"):
                 return phase in PHASES
-            known = (at,) if reason == "checks" else ("research", at)
+            known = (at,) if reason in ("checks", "setup") else ("research", at)
             return phase in known and bool(text)
     return False
 
@@ -244,12 +245,12 @@ def test_a_command_can_be_pasted_whatever_the_task_is_called() -> None:
 
 @pytest.mark.parametrize("reason", REASONS)
 def test_only_a_yes_lets_a_sessions_end_be_judged_again(reason: Reason) -> None:
-    about_workflow = reason in ("definition", "redefined")
-    again = about_workflow or reason in ("limit", "checks", "missing", "session", "blocked", "writes")
+    any_answer = reason in ("definition", "redefined", "setup")
+    again = any_answer or reason in ("limit", "checks", "missing", "session", "blocked", "writes")
     records = [*after("implement", left("running/implement")), gate(reason, "implement", onward="again")]
     assert (fold([*records, verdict()]).ended is not None) is again
     assert (fold([*records, verdict()]).answered is None) is again
-    assert (fold([*records, verdict("redo", phase="plan", text="why")]).answered is None) is about_workflow
+    assert (fold([*records, verdict("redo", phase="plan", text="why")]).answered is None) is any_answer
 
 
 def test_what_a_workflow_allows_is_what_its_gate_offers() -> None:

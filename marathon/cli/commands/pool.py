@@ -27,7 +27,7 @@ from marathon.cli.find import enter, project_root, tasks_of
 from marathon.cli.human import typed_by_a_human
 from marathon.cli.main import cli, run_line
 from marathon.cli.overview import overview, status_at
-from marathon.core.criteria import digest, in_full
+from marathon.core.criteria import digest, in_full, in_lines
 from marathon.core.names import short_name
 from marathon.core.records import Answer, CriteriaFound, Gate
 from marathon.core.text import clean, duration, one_line, utc
@@ -186,11 +186,13 @@ def _agree_once(entries: Sequence[Entry]) -> None:
         life = read_task(entry.task.folder, entry.project).life
         found = found_criteria(entry.task, entry.project, life.agreed, trusted)
         if not (found.agreed or found.problem or found.lost or life.finished or life.cancelled):
-            asked.setdefault(digest(found.criteria, str(entry.project)), []).append((entry, found))
+            asked.setdefault(digest(found.criteria, str(entry.project), found.setup), []).append((entry, found))
     for same in asked.values():
-        commands = [clean(f"  {in_full(each)}") for each in same[0][1].criteria if each.command]
-        click.echo(f"These commands will check whether {_and(entry.name for entry, _ in same)} is done:")
-        click.echo("\n".join(commands))
+        found, names = same[0][1], _and(entry.name for entry, _ in same)
+        if found.setup:
+            click.echo(f"This command will prepare a new worktree of {names}:\n{clean(f'  {in_lines(found.setup)}')}")
+        if commands := [clean(f"  {in_full(each)}") for each in found.criteria if each.command]:
+            click.echo("\n".join([f"These commands will check whether {names} is done:", *commands]))
         if click.confirm("Run exactly these?"):
             for entry, found in same:
                 remember(trusted, found, entry.project)
