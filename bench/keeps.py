@@ -7,7 +7,8 @@ import random
 from collections.abc import Callable, Iterator
 from statistics import median
 
-from marathon.core.lanes.blocks import MOST_BLOCKS, RULES, Block, RuleName, chance, order, ratio, verdict
+from marathon.core.lanes.blocks import MOST_BLOCKS, RULES, Block, chance, order, ratio, verdict
+from marathon.core.lanes.model import RuleName
 from marathon.core.lanes.numbers import improved
 
 SIGMA = 2.0  # the noise of one run, in per cent of the number

@@ -59,7 +59,7 @@ def _overhead(scratch: Scratch) -> Row:
     lane = shlex.join(["bash", str(AGENTS / "lane.sh")])
     identity = "-c user.name=bench -c user.email=bench@localhost"
     git = f"git init -q -b main && git add -A && git {identity} commit -qm first"
-    start = [*MARATHON, "loop", "start", "Be measured", "--lane", "perf", "--mode", "optimize"]
+    start = [*MARATHON, "loop", "start", "Be measured", "--lane", "perf", "--kind", "optimize"]
     start += ["--verify", f"{lane} verify {shlex.quote(str(times))}", "--max-iterations", str(count)]
     run = [*MARATHON, "loop", "run", "perf", "--trust", "--agent", "command", "--"]
     run += ["bash", str(AGENTS / "lane.sh"), "session", str(times)]

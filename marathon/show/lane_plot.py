@@ -12,7 +12,7 @@ from marathon.show.lanes import card, row_line
 
 _WIDTH, _HEIGHT, _LEFT, _EDGE, _BELOW = 900, 380, 80, 30, 50
 _MOST_LABELS = 20
-_COLOURS = {"keep": "#2a7d3f", "revert": "#b3372f", "log": "#2f62b3", "baseline": "#444444", "drift": "#8a6d1a"}
+_COLOURS = {"keep": "#2a7d3f", "revert": "#b3372f", "log": "#2f62b3", "baseline": "#444444"}
 _COLOURS |= {"crash": "#d97706", "skip": "#888888", "blocked": "#7c3aed"}
 _STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem}"
@@ -29,7 +29,7 @@ def svg(state: LaneState, rows: Sequence[Row]) -> str:
     title = f"<title>{_text(state.name)}: {_text(state.metric_name or 'metric')}</title>"
     if not points:
         return f'{head}{title}<text x="20" y="40">There is no measurement yet.</text></svg>\n'
-    moves = ("baseline", "keep", "drift", *(["log"] if state.acceptance == "log" else []))
+    moves = ("baseline", "keep", *(["log"] if state.acceptance == "log" else []))
     kept = [(row, metric) for row, metric in points if row.action in moves]
     last = max(row.iteration for row in rows)
     scale = _Scale([metric for _, metric in points], last)

@@ -13,12 +13,13 @@ from pathlib import Path, PurePosixPath
 from marathon.core.lanes.model import Check
 from marathon.core.text import one_line
 from marathon.errors import WrongUsage
-from marathon.store.files import disk_errors
+from marathon.store.files import disk_errors, read_regular
 
 _SEPARATORS = {"&&", "||", ";", "|", "&"}
 _SKIPPED = {"__pycache__", ".git"}  # made by running, or not content
 # In `wc -c page.js` the file is what is measured, and not what measures.
 _READERS = {"cat", "wc", "du", "stat", "ls", "grep", "head", "tail", "test", "[", "gzip", "xz", "size", "tr", "cut"}
+_LONGEST_SCRIPT = 100_000
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.S)
 
 
@@ -42,14 +43,35 @@ class Evaluator:
         return Check(name="frozen files", passed=not changed, kind="frozen", evidence=evidence)
 
 
+def programs(tree: Path, commands: Iterable[str]) -> list[str]:
+    """What the commands start, of the files of a tree, and what a shell script among these starts."""
+    found: dict[str, None] = {}
+    left = list(commands)
+    while left:
+        for path in _programs(tree, left.pop()):
+            if path not in found:
+                found[path] = None
+                left += _lines_of_script(tree / path)
+    return list(found)
+
+
+def _lines_of_script(path: Path) -> list[str]:
+    if path.is_symlink():
+        return []
+    with disk_errors("read", path):
+        text = (read_regular(path, _LONGEST_SCRIPT) or b"").decode("utf-8", "replace")
+    first = text.partition("\n")[0]
+    is_shell = path.suffix == ".sh" or (first.startswith("#!") and first.rstrip().endswith("sh"))
+    return [line for line in text.splitlines() if not line.lstrip().startswith("#")] if is_shell else []
+
+
 def freeze(tree: Path, commands: Iterable[str], protect: Iterable[str]) -> Evaluator:
     """Freeze the programs that the commands start, and what was named beside them."""
-    named = [_inside(tree, path) for path in protect]
-    roots = dict.fromkeys([*named, *(path for command in commands for path in _programs(tree, command))])
+    roots = dict.fromkeys([*(inside(tree, path) for path in protect), *programs(tree, commands)])
     return Evaluator(tuple(roots), _digests(tree, roots))
 
 
-def _inside(tree: Path, path: str) -> str:
+def inside(tree: Path, path: str) -> str:
     parts = PurePosixPath(path)
     if parts.is_absolute() or ".." in parts.parts or not parts.parts:
         raise WrongUsage(f"--protect {path}: it has to lie below the project. Write it as seen from there.")

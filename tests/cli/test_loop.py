@@ -127,7 +127,7 @@ REFUSED = [
     (("rm", "two"), "loop rm two/"),
     (("rm", "two/c"), "no loop two/c"),
     (("status", "a/b/c"), "name of a run"),
-    (("start", "x", "--lane", "../up"), "name of a lane"),
+    (("start", "x", "--lane", "../up"), "name of a loop"),
     (("start", "x", "--lane", "perf", "--run", "r1"), "exists already"),
     (("start", " "), "goal is empty"),
     (("start", "x", "--measured-by", "runner"), "--verify CMD"),
@@ -306,7 +306,7 @@ def test_a_check_as_json_keeps_its_evidence_and_a_wrong_one_is_refused(shell: Sh
 
 def test_a_logged_number_is_measured_and_needs_a_baseline(shell: Shell) -> None:
     shell.ok(
-        "start", "Compare", "--lane", "notes", "--mode", "research", "--scope", "src", "--acceptance-policy", "all"
+        "start", "Compare", "--lane", "notes", "--kind", "research", "--scope", "src", "--acceptance-policy", "all"
     )
     assert "has no baseline yet" in shell.refused("log", "notes", "--value", "4")
     shell.ok("measure", "notes", "--value", "5")

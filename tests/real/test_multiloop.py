@@ -189,9 +189,9 @@ def test_after_each_turn_the_agent_is_told_what_comes_next_also_after_one_that_u
     pi.ask(type="prompt", message="hello")
     for _ in range(4):
         pi.next("agent_settled")
-    measure = "perf/r1 is running. Next: multiloop_measure perf --value X --check 'guard=pass:make test'"
+    tries = "perf/r1 is running. Next: multiloop_try perf"
     iterate = "perf/r1 is running. Next: multiloop_iterate perf"
-    assert told_to_go_on(at)[:3] == [measure, measure, iterate]
+    assert told_to_go_on(at)[:3] == [tries, tries, iterate]
 
 
 def test_a_loop_that_the_agent_leaves_alone_stops_and_says_so(lab: Callable[..., Lab]) -> None:
@@ -266,7 +266,7 @@ def test_the_tools_that_need_a_loop_come_with_one_and_stay_in_that_conversation(
     pi = at.rpc()
     pi.ask(type="prompt", message="hello")
     pi.next("agent_settled")
-    every = ["start", "status", "iterate", "measure", "decide", "log", "resume", "pause", "stop", "archive"]
+    every = ["start", "status", "try", "iterate", "measure", "decide", "log", "resume", "pause", "stop", "archive"]
     assert [multiloop(request) for request in at.model.requests] == [["start", "status"], every, every]
     file = pi.ask(type="get_state")["data"]["sessionFile"]
     pi.ask(type="new_session")

@@ -57,7 +57,7 @@ def test_a_row_says_why_it_was_not_kept() -> None:
     shown = iteration_lines(row, state, "Iteration 3 failed.")
     assert shown[0] == "Iteration 3 of perf/r1: revert"
     for line in (
-        "Metric:  2, -155 (-98.7 %), improved",
+        "Metric:  2, -155 (-98.7 %)",
         "Against: 157",
         "Lesson:  Iteration 3 failed.",
         "  ✗ holdout: no",

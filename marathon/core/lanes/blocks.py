@@ -13,11 +13,10 @@ from math import ceil
 from statistics import median
 from typing import Literal, NamedTuple
 
-from marathon.core.lanes.model import Direction
+from marathon.core.lanes.model import Direction, RuleName
 from marathon.core.lanes.numbers import gain
 
 Verdict = Literal["keep", "drop"]
-RuleName = Literal["strict", "loose"]
 ORDERS = ("RRCC", "RCRC", "RCCR", "CRRC", "CRCR", "CCRR")
 _LOST = (1, 1, 2, 1, 1)  # of the six orders, how many lose 0, 1, 2, 3 and 4 of the block's four comparisons
 
