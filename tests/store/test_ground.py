@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,9 +79,12 @@ def test_only_what_changed_is_copied(ground: Ground, monkeypatch: pytest.MonkeyP
     ground.lay_out("one")
     copied: list[str] = []
     real = shutil.copy2
-    monkeypatch.setattr(
-        shutil, "copy2", lambda source, *rest, **more: copied.append(source.name) or real(source, *rest, **more)
-    )
+
+    def copy(source: Path, *rest: Any, **more: Any) -> Any:
+        copied.append(source.name)
+        return real(source, *rest, **more)
+
+    monkeypatch.setattr(shutil, "copy2", copy)
     ground.lay_out("two")
     ground.lay_out("two")
     ground.lay_out("one")

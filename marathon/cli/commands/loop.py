@@ -218,9 +218,8 @@ def _new_state(goal: str, lane: str, tag: str, now: str, options: dict[str, Any]
         options |= {"verify_command": timed, "timed": True, "metric_name": options["metric_name"] or "seconds"}
     if (measurer == "runner" or options["in_place"]) and not options["verify_command"]:
         raise Refused("The runner needs a command that prints the number.", "Name it: --verify CMD")
-    if measurer == "runner":
-        if options["prompt_verifier"]:
-            raise Refused("The runner cannot judge a --prompt-verifier.", "Write it as a --guard, or leave it out.")
+    if measurer == "runner" and options["prompt_verifier"]:
+        raise Refused("The runner cannot judge a --prompt-verifier.", "Write it as a --guard, or leave it out.")
     if options["metric_regex"] and (mistake := regex_mistake(options["metric_regex"])):
         raise Refused(f"--metric-regex: {mistake}.", r"Write it like: --metric-regex 'time: ([0-9.]+)'")
     metric = options["metric_name"] or ("open_or_partial_items" if mode == "punchlist" else None)
