@@ -13,7 +13,7 @@ _SESSION = "MARATHON_RUNNER_ID"
 
 def typed_by_a_human() -> bool:
     """At a terminal, not below a session, and while no agent works that might have got away from its session."""
-    return interactive() and not below_a_session() and not agents_at_work()
+    return interactive() and not _below_a_session() and not agents_at_work()
 
 
 def agents_at_work() -> bool:
@@ -22,6 +22,5 @@ def agents_at_work() -> bool:
     return bool(runners & values_in_environ(_SESSION))
 
 
-def below_a_session() -> bool:
-    """Whether an agent of ours, or what it started, types this."""
+def _below_a_session() -> bool:
     return bool(os.environ.get(_SESSION)) or any(variable(pid, _SESSION) for pid in ancestors(os.getpid()))

@@ -143,3 +143,15 @@ def test_the_commands_see_a_home_of_their_own_unless_it_is_kept(loop: LoopWorld)
         assert (homes != {loop.world.env()["HOME"]}) == own
         assert len(homes) == 1
         assert all(not os.path.exists(home) or not own for home in homes), "the ground is gone"
+
+
+def test_a_loop_that_was_measured_by_hand_is_taken_over_with_its_rows(loop: LoopWorld) -> None:
+    """Its numbers stay as they were reported, and the runner measures a baseline of its own."""
+    loop.start()
+    for words in (("measure", "--value", "500"), ("measure", "--value", "300"), ("decide", "keep", "--value", "300")):
+        assert loop.type("loop", words[0], "perf", *words[1:]).returncode == 0
+    loop.steps(then="echo 90 > speed")
+    loop.run("--max-iterations", "2")
+    assert [(row["iteration"], row["action"]) for row in loop.results()] == [(1, "keep"), (2, "keep")]
+    state = loop.state()
+    assert (state["baseline"], state["bestMetric"], state["measuredBy"], state["iteration"]) == (100, 90, "runner", 2)

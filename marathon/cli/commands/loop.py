@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -285,7 +286,6 @@ def run(target: str, as_json: bool, trust: bool, yes: bool, screen: str | None, 
 
     With --verify or --time the word is a goal, and a new loop is started for it. Else it is the name of a loop.
     """
-    from marathon.cli.human import below_a_session
     from marathon.cli.loop_run import run_loop
 
     ctx = click.get_current_context()
@@ -294,7 +294,7 @@ def run(target: str, as_json: bool, trust: bool, yes: bool, screen: str | None, 
     options["mode"] = screen
     given = [name for name in starts if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
     if starts["verify_command"] or starts["time_command"]:
-        state = _started(target, {**starts, **bounds}, typed=not below_a_session())
+        state = _started(target, {**starts, **bounds}, typed=not _in_a_session())
         target = state.name
     elif given:
         word = next(param.opts[0] for param in ctx.command.params if param.name == given[0])
@@ -310,6 +310,10 @@ def run(target: str, as_json: bool, trust: bool, yes: bool, screen: str | None, 
 _TYPED = ParameterSource.COMMANDLINE
 
 
+def _in_a_session() -> bool:
+    return bool(os.environ.get("MARATHON_RUNNER_ID"))
+
+
 @_verb(
     "try",
     click.argument("target", metavar="[LOOP]", default=""),
@@ -318,10 +322,9 @@ _TYPED = ParameterSource.COMMANDLINE
 )
 def try_(target: str, hypothesis: str, as_json: bool, trust: bool, yes: bool) -> None:
     """Measure what you changed, and keep it or take it back. The first time the tree before any change is measured."""
-    from marathon.cli.human import below_a_session
     from marathon.cli.loop_run import run_loop
 
-    if below_a_session():
+    if _in_a_session():
         raise Refused("The runner measures when this session ends.", "Leave the change in the tree and stop.")
     lanes = Lanes(find_project(Path.cwd()))
     name = _one(target, lanes.runs(), "try").name
