@@ -77,7 +77,7 @@ def _overhead(scratch: Scratch) -> Row:
         ended, verifying = float(end), 0.0
     shutil.rmtree(project)
     times.unlink()
-    about = f"median of {len(gaps)} reverted iterations with 3 samples each, beside session and verify"
+    about = f"median of {len(gaps)} reverted iterations of four runs each, beside session and verify"
     return Row("an iteration of a loop, beside verify", 1000 * median(gaps), "ms", 150, about)
 
 
