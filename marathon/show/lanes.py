@@ -194,9 +194,10 @@ def measured_lines(state: LaneState, active: ActiveIteration, reference: float) 
     values = active.measurements or []
     samples = counted(len(values), "sample")
     metric = active.metric if active.metric is not None else 0.0
+    moved = change(metric, reference, state.metric_direction)
+    moved = moved.removesuffix(", improved") if "did not improve" in (active.acceptance_reason or "") else moved
     lines = [
-        f"Iteration {active.iteration}: {number(metric)} against {number(reference)}: "
-        f"{change(metric, reference, state.metric_direction)}",
+        f"Iteration {active.iteration}: {number(metric)} against {number(reference)}: {moved}",
         f"Spread {number(mad(values))}, {samples}, {confidence(values)} confidence.",
         *check_lines(active.checks or ()),
         f"{(active.acceptance_reason or '').capitalize()}.",

@@ -90,15 +90,15 @@ PERCENT = ShareType()
 
 @click.group("loop")
 def loop() -> None:
-    """Measured loops: change one thing, measure, keep what improves the number.
+    """Loops: change one thing, measure, keep what surely improves the number.
 
     \b
-    pi-marathon loop start "Make parse() faster" --lane perf \\
-      --verify ./bench.sh --guard "make test"
-    pi-marathon loop run perf            the runner measures, a session per change
+    pi-marathon loop run "Make parse() faster" --verify ./bench.sh --guard "make test"
+    pi-marathon loop run NAME            go on with a loop, a session per change
+    pi-marathon loop try NAME            measure what you changed yourself
 
     \b
-    Or you, or an agent, measure and report:
+    When you measure yourself, or an agent does, and report the numbers:
     pi-marathon loop measure perf --value 120         first number: the baseline
     pi-marathon loop iterate perf --hypothesis "…"    change, run verify and guard
     pi-marathon loop measure perf --value 98 --check "guard=pass:make test"
@@ -334,7 +334,7 @@ def try_(target: str, hypothesis: str, as_json: bool, trust: bool, yes: bool) ->
 
 @_verb("iterate", LANE, *SAID)
 def iterate(target: str, as_json: bool, **said: str | None) -> None:
-    """Start the next iteration. Tells what was tried, what to beat, and what to run."""
+    """When you measure yourself: start the next iteration. Tells what was tried, what to beat, and what to run."""
     with _changing(target, "iterate") as change:
         state = change.to(verbs.iterate(change.state, change.now, **said))
     lessons, whole = change.lanes.lessons(change.run), reanchors(state.iteration)
@@ -351,7 +351,7 @@ def iterate(target: str, as_json: bool, **said: str | None) -> None:
     context_settings=_NUMBERS,
 )
 def measure(target: str, more: Sequence[float], values: Sequence[float], checks: Sequence[str], as_json: bool) -> None:
-    """Record what verify printed, and the verdicts. The first measurement is the baseline."""
+    """When you measure yourself: record what verify printed, and the verdicts. First comes the baseline."""
     with _changing(target, "measure") as change:
         given = [_check(each, change.state) for each in checks]
         if change.state.frozen_paths:
@@ -379,7 +379,7 @@ def measure(target: str, more: Sequence[float], values: Sequence[float], checks:
 def decide(
     target: str, action: str, more: Sequence[float], values: Sequence[float], as_json: bool, **said: str | None
 ) -> None:
-    """Finish the measured iteration. Its measurement says with which action."""
+    """When you measure yourself: finish the measured iteration. Its measurement says with which action."""
     with _changing(target, "decide") as change:
         state, row = verbs.decide(change.state, change.now, action, [*values, *more], **said)
         change.to(state, row)
@@ -394,7 +394,7 @@ def decide(
     click.option("--note", metavar="TEXT", help="Why."),
 )
 def log(target: str, action: str, value: float | None, note: str | None, as_json: bool) -> None:
-    """Finish an iteration without a decision. It does not move the reference of a loop that keeps and reverts."""
+    """When you measure yourself: finish an iteration without a decision. The reference of a loop stays."""
     with _changing(target, "log") as change:
         measured = change.state if value is None else verbs.with_value(change.state, change.now, value)
         state, row = verbs.log(measured, change.now, action, note)
