@@ -334,3 +334,33 @@ def test_without_the_program_the_tool_says_so(lab: Callable[..., Lab]) -> None:
     pi.ask(type="prompt", message="hello")
     pi.next("agent_settled")
     assert "pi-marathon is not on the PATH of this pi" in at.said()[0]
+
+
+def test_a_change_is_measured_by_the_runner_after_the_human_agreed_to_its_commands(lab: Callable[..., Lab]) -> None:
+    """The model cannot report a number, so it cannot report a wrong one."""
+    at = lab(
+        call("start", lane="perf", mode="optimize", goal="Faster", verifyCommand="cat speed", runTag="r1"),
+        Turn(tools=[bash("echo 90 > speed")]),
+        call("try", lane="perf", hypothesis="sleep less"),
+        Turn(tools=[bash("echo 120 > speed")]),
+        call("try", lane="perf"),
+        call("pause", target="perf"),
+    )
+    identity = "git -c user.name=a -c user.email=b"
+    script = f"echo 100 > speed; git init -q -b main; git add -A; {identity} commit -qm first"
+    subprocess.run(["sh", "-ec", script], cwd=at.project, check=True)
+    pi = at.rpc()
+    pi.ask(type="prompt", message="hello")
+    while (asked := pi.next("extension_ui_request"))["method"] != "confirm":
+        pass
+    assert "verify: cat speed" in asked["message"]
+    pi.send(type="extension_ui_response", id=asked["id"], confirmed=True)
+    pi.next("agent_settled")
+    said = at.said()
+    assert "Next: multiloop_try perf" in said[0]
+    assert "Baseline 100" in said[2]
+    assert "keep 90, -10 (-10.0 %), improved" in said[2]
+    assert "revert 120" in said[4]
+    assert (at.project / "speed").read_text() == "90\n"
+    rows = [json.loads(line) for line in (at.run() / "results.jsonl").read_text().splitlines()]
+    assert [(row["action"], row.get("hypothesis")) for row in rows] == [("keep", "sleep less"), ("revert", None)]
