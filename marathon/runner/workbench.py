@@ -181,7 +181,7 @@ class Workbench:
                 self._prepare(marathon, state, tree, tree)
                 measures = programs(self._folder, filter(None, (state.verify_command, state.guard_command)))
                 named = [inside(self._folder, path) for path in state.protected_paths or ()]
-                state = state.with_(frozen_paths=[*named, *measures], frozen=None)
+                state = state.with_(frozen_paths=[*named, *measures])
                 checks = [self._guard(marathon, state, tree)] if state.guard_command else []
                 if failed := next((each for each in checks if not each.passed), None):
                     said = f"{failed.name} failed ({failed.evidence}), so this tree is broken before any change"

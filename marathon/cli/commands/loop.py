@@ -41,7 +41,7 @@ from marathon.git.lanes import diff_of
 from marathon.process.terminal import interactive
 from marathon.show import lane_plot
 from marathon.show import lanes as show
-from marathon.store.evaluator import Evaluator, freeze
+from marathon.store.evaluator import inside
 from marathon.store.files import SHARED_FILE, write_atomic
 from marathon.store.home import Home
 from marathon.store.lanes import OBJECTS, TASK, Lane, Lanes, find_project
@@ -190,7 +190,9 @@ def _started(goal: str, options: dict[str, Any], *, typed: bool) -> LaneState:
         if tag is not None and names.valid_name(tag, "run") in taken:
             raise Refused(f"{lane}/{tag} exists already.", "Choose another name for --run, or leave it out.")
         tag = tag or names.free(f"run-{datetime.now(UTC):%Y%m%d-%H%M%S}", taken)
-        state = _frozen(_new_state(goal, lane, tag, now, {**options, "holdout": holdout}), lanes.project)
+        state = _new_state(goal, lane, tag, now, {**options, "holdout": holdout})
+        for path in state.protected_paths or ():
+            inside(lanes.project, path)
         lanes.create(state)
         state = lanes.load(names.Run(lane, tag, state.status)).state
         remember_task(index_folder(), lanes.root, lanes.project)
@@ -237,7 +239,7 @@ def _new_state(goal: str, lane: str, tag: str, now: str, options: dict[str, Any]
 _ONLY_RUNNER = {
     **{"holdout": "--holdout", "also": "--also", "timeout": "--timeout", "time_command": "--time"},
     **{"setup_command": "--setup", "only_paths": "--only", "rule": "--rule", "min_gain": "--min-gain"},
-    **{"careful": "--careful", "keep_home": "--keep-home", "ladder": "--ladder"},
+    **{"protected_paths": "--protect", "careful": "--careful", "keep_home": "--keep-home", "ladder": "--ladder"},
 }
 
 
@@ -251,15 +253,6 @@ def _check_also(state: LaneState) -> None:
         raise Refused("--also reads METRIC lines.", "Leave out --metric-json and --metric-regex.")
     if state.acceptance == "log":
         raise Refused("--also needs a loop that keeps and reverts.", "Leave it out, or use --acceptance keep-revert.")
-
-
-def _frozen(state: LaneState, project: Path) -> LaneState:
-    """With --protect, what measures is hashed at the start. The runner compares trees instead."""
-    if not state.protected_paths:
-        return state
-    commands = filter(None, (state.verify_command, state.guard_command))
-    evaluator = freeze(project, commands, state.protected_paths)
-    return state.with_(frozen_paths=list(evaluator.roots), frozen=dict(evaluator.digests))
 
 
 TRUST = click.option("--trust", is_flag=True, help="Agree to the loop's commands, where they came from a file.")
@@ -354,9 +347,6 @@ def measure(target: str, more: Sequence[float], values: Sequence[float], checks:
     """When you measure yourself: record what verify printed, and the verdicts. First comes the baseline."""
     with _changing(target, "measure") as change:
         given = [_check(each, change.state) for each in checks]
-        if change.state.frozen_paths:
-            evaluator = Evaluator(tuple(change.state.frozen_paths), change.state.frozen or {})
-            given.append(evaluator.check(change.lanes.project))
         before = change.state.reference
         state, row = verbs.measure(change.state, change.now, [*values, *more], given)
         change.to(state, row)

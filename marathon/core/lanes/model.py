@@ -164,7 +164,6 @@ class LaneState(_Record):
     also: list[str] | None = None  # secondary metrics, as core/lanes/also.py reads them
     protected_paths: list[str] | None = None
     frozen_paths: list[str] | None = None  # these, and the programs that verify and guard start
-    frozen: dict[str, str] | None = None  # a digest of every file below them
     in_place: bool | None = None
     active_iteration: ActiveIteration | None = None
     started_at: str = ""
@@ -208,7 +207,7 @@ PINNED = frozenset(
     {
         *("verify_command", "guard_command", "prompt_verifier", "metric_name", "metric_json", "metric_regex"),
         *("metric_direction", "acceptance_mode", "measured_by", "min_measurements", "timeout", "target_metric"),
-        *("max_iterations", "plateau", "also", "protected_paths", "frozen_paths", "frozen", "in_place"),
+        *("max_iterations", "plateau", "also", "protected_paths", "frozen_paths", "in_place"),
         *("timed", "setup_command", "only_paths", "rule", "min_gain", "ladder", "careful", "keep_home"),
     }
 )
