@@ -47,12 +47,12 @@ class LaneTree:
         self.objects = objects
         self._trees: dict[str, str] = {}  # of commits, which never change
 
-    def tree(self) -> str:
+    def tree(self, large: Sequence[str] | None = None) -> str:
         """The hash of the files as they lie here, tracked or not, without those that are ignored or large."""
         with _index() as index:
             with contextlib.suppress(GitFailed):  # HEAD says what is tracked; without one, nothing is
                 self._git("read-tree", "HEAD", env=index)
-            self._add_all(index, self.large())
+            self._add_all(index, self.large() if large is None else large)
             return self._git("write-tree", env=index)
 
     def large(self) -> list[str]:
@@ -232,7 +232,7 @@ def in_place(
     except GitFailed as error:
         raise WrongUsage(f"{top} is on no branch. Check one out, or leave --in-place out.") from error
     here = LaneTree(project, branch, objects)
-    if since and (here.large() or here.tree() not in (here.at(since).tree, *left)):
+    if since and ((large := here.large()) or here.tree(large) not in (here.at(since).tree, *left)):
         advice = "Commit or stash it, or leave --in-place out to work in a worktree."
         if since == "HEAD":
             raise WrongUsage(f"{top} has uncommitted work, which a revert would take away. {advice}")

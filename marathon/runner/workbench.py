@@ -132,7 +132,8 @@ class Workbench:
             bench = bench_of(marathon.life)
             if bench.state is None:
                 return 3  # stopped
-            unchanged = self.tree.tree() == self.tree.at(bench.commit).tree and not self.tree.large()
+            large = self.tree.large()
+            unchanged = self.tree.tree(large) == self.tree.at(bench.commit).tree and not large
             if unchanged and not bench.trying:
                 self.said.append(f"Nothing has changed since the last keep. Change something in {self.tree.folder}")
                 marathon.tell(self.said[-1])
@@ -206,16 +207,15 @@ class Workbench:
         state = bench.state
         assert state
         before = self.tree.at(bench.commit)
-        trying = bench.trying
+        trying, large = bench.trying, self.tree.large()
         if trying is None:
-            large = self.tree.large()
-            tree = self.tree.tree()
+            tree = self.tree.tree(large)
             summary = self.tree.summary(before.tree, tree) or ("a large file" if large else "")
             marathon.record(Trying(tree=tree, summary=summary, hypothesis=hypothesis, seed=secrets.randbits(32)))
             trying = bench_of(marathon.life).trying
             assert trying
-        head = head_of(self.tree.folder)
-        trial = self._judged(marathon, bench, state, before.tree, trying)
+        head = head_of(self.tree.folder) if state.in_place else ""
+        trial = self._judged(marathon, bench, state, before.tree, trying, large)
         row = trial_row(state, trial, trying.hypothesis or None, trying.summary or None)
         row = row.model_copy(update={"tree": trying.tree, "seed": trying.seed if trial.blocks else None})
         if state.in_place and (self.tree.tree() != trying.tree or head_of(self.tree.folder) != head):
@@ -257,7 +257,9 @@ class Workbench:
 
     # One candidate
 
-    def _judged(self, marathon: Marathon, bench: Bench, state: LaneState, base: str, trying: Trying) -> Trial:
+    def _judged(
+        self, marathon: Marathon, bench: Bench, state: LaneState, base: str, trying: Trying, large: Sequence[str]
+    ) -> Trial:
         """The cheap tests come first. What passes them is measured until it is surely better, or not surely."""
         if not trying.summary:
             return Trial(skipped="nothing was changed")
@@ -270,7 +272,7 @@ class Workbench:
         marathon.tell(f"Measuring: {trying.summary}.")
         with _alone(marathon):
             try:
-                if not (failed := self._forbidden(state, base, trying)).passed:
+                if not (failed := self._forbidden(state, base, trying, large)).passed:
                     return Trial(checks=(failed,))
                 self._prepare(marathon, state, base, trying.tree)
                 began = time.monotonic()
@@ -301,12 +303,12 @@ class Workbench:
         gain, rule = state.min_gain or 0.0, state.rule or "strict"
         return verdict(blocks, state.metric_direction, rule=rule, min_gain=gain, noiseless=noiseless)
 
-    def _forbidden(self, state: LaneState, base: str, trying: Trying) -> Check:
+    def _forbidden(self, state: LaneState, base: str, trying: Trying, large: Sequence[str]) -> Check:
         """What no change may bring: a repository, a large file, or a file that measures."""
         if new := self.tree.nested(base, trying.tree):
             names = ", ".join(one_line(name, 100) for name in new[:5])
             return Check(name="no repository inside", passed=False, kind="tree", evidence=names)
-        if large := self.tree.large():
+        if large:
             names = ", ".join(one_line(name, 100) for name in large[:5])
             told = f"{names}: more than {LARGE // 1_000_000} MB"
             return Check(name="no large file", passed=False, kind="tree", evidence=told)
