@@ -87,7 +87,7 @@ def why(row: dict[str, Any]) -> str:
 def test_no_cheat_is_kept_and_the_row_says_why(world: World) -> None:
     loop = project(world)
     honest = "printf 'def solve(n):\\n    return n * (n - 1) // 2, 3\\n' > work.py"
-    loop.start("--guard", "make -s check", "--max-iterations", str(len(CHEATS) + 1))
+    loop.start("--guard", "make -s check", "--max-iterations", str(len(CHEATS) + 1), verify="python3 bench.py")
     loop.steps(*(script for script, _ in CHEATS.values()), honest)
     loop.run()
     rows = [row for row in loop.rows() if row["iteration"] and row["action"] != "confirmed"]
@@ -159,10 +159,9 @@ def test_time_is_taken_by_the_runners_own_clock_and_answers_have_to_be_the_same(
     loop = LoopWorld(world)
     program = "import time\nbegan = time.time()\ntime.sleep({0})\nprint('ANSWER', {1})\nprint(time.time() - began)\n"
     (loop.project / "work.py").write_text(program.format(0.05, 42))
-    loop.sh(f"echo 'exec python3 work.py' > bench.sh; {COMMIT} work")
+    loop.sh(f"{COMMIT} work")
     slow_clock = "import time\nreal = time.time\ntime.time = lambda: real() / 100\n"
-    loop.sh("true")
-    started = ["--name", "perf", "--run", "r1", "--time", "sh bench.sh", "--max-iterations", "2", "--rule", "loose"]
+    started = ["--name", "perf", "--run", "r1", "--time", "python3 work.py", "--max-iterations", "2", "--rule", "loose"]
     assert loop.type("loop", "start", "Make it faster", *started).returncode == 0
     clock = shlex.quote(slow_clock + program.format(0.05, 42))
     loop.steps(f"printf %s {clock} > work.py", f"printf %s {shlex.quote(program.format(0, 41))} > work.py")

@@ -130,6 +130,7 @@ def test_a_noisy_number_takes_as_many_blocks_as_it_needs(loop: LoopWorld) -> Non
     assert "a gain under" in loop.type(*loop.run_args()).stderr, "without a terminal a noisy number is asked about"
     Path(loop.env["RUNS"]).write_text("")
     said = loop.run("--yes")
+    assert [row["action"] for row in loop.rows()] == ["baseline", "revert", "keep", "confirmed"], said
     baseline, useless, faster, end = loop.rows()
     assert baseline["noise"] > 0.04
     assert (useless["action"], faster["action"], len(faster["blocks"])) == ("revert", "keep", 5)
