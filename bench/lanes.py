@@ -2,62 +2,52 @@
 
 from __future__ import annotations
 
-import math
 import random
 import shlex
 import shutil
 import time
-from collections.abc import Callable
 from statistics import median
 
+from bench.keeps import CANDIDATES, MACHINES, exact, false_keeps, kept, seeds_rule
 from bench.row import Row
 from bench.scratch import AGENTS, MARATHON, Scratch
 from marathon.core.lanes import model
-from marathon.core.lanes.noise import CONFIRM_SAMPLES, SCREEN_SAMPLES, confirmed, screened
 from marathon.core.lanes.rules import rebuilt
 
-Noise = Callable[[random.Random], float]
-
-
-def _gaussian(rng: random.Random) -> float:
-    return rng.gauss(0, 1)
-
-
-def _heavy_tailed(rng: random.Random) -> float:
-    """As times are: most runs alike, some slower, a few very slow. Scaled to a standard deviation of 1."""
-    return math.exp(rng.gauss(0, 0.75)) / 1.152
-
-
-NOISES: dict[str, Noise] = {"gaussian": _gaussian, "heavy-tailed": _heavy_tailed}
-
-
-def kept_of(noise: str, sigmas: float, candidates: int, rng: random.Random) -> float:
-    """The share of candidates with a gain of so many standard deviations that the runner would keep."""
-    draw = NOISES[noise]
-
-    def sample(count: int, gain: float = 0) -> list[float]:
-        return [100 + draw(rng) - gain for _ in range(count)]
-
-    kept = 0
-    for _ in range(candidates):
-        reference = median(sample(CONFIRM_SAMPLES))
-        if screened(sample(SCREEN_SAMPLES, sigmas), reference, "lower"):
-            kept += confirmed(sample(CONFIRM_SAMPLES, sigmas), sample(CONFIRM_SAMPLES), "lower")
-    return kept / candidates
+WORST_FALSE, WORST_CLAIM = 2.5, 0.2  # per cent of loops, and of the number
+MOST_RUNS = 7.0
 
 
 def loops(scratch: Scratch) -> list[Row]:
-    candidates = scratch.count(20_000, 500)
-    rows = []
-    for noise in NOISES:
-        about = f"{candidates} candidates, {noise} noise"
-        false = kept_of(noise, 0, candidates, random.Random(14))
-        missed = 1 - kept_of(noise, 3, candidates, random.Random(41))
+    return [*keeps(scratch.count(4000, 20)), _reading(scratch.count(10_000, 200)), _overhead(scratch)]
+
+
+def keeps(count: int) -> list[Row]:
+    """The table of docs/loops.md. A loop tries 100 candidates."""
+    share, runs = exact()
+    false = 100 * (1 - (1 - share) ** CANDIDATES)
+    rows = [
+        Row("loops with a false keep (independent noise)", false, "%", WORST_FALSE, "exact"),
+        Row("runs for a candidate without a gain", runs, "", MOST_RUNS, "exact"),
+    ]
+    for name in MACHINES:
+        wrong, claimed, _ = false_keeps(name, count, random.Random(f"false {name}"))
+        seeds = 100 * seeds_rule(name, max(10, count // 20), random.Random(f"seed {name}"))
+        gains = [100 * kept(name, sigmas, count // 2, random.Random(f"{sigmas} {name}")) for sigmas in (1, 2, 3)]
+        about = f"{count} loops; the seed's rule with 3 samples: {seeds:.0f} %"
+        said = f"{count // 2} candidates; 1 σ: {gains[0]:.0f} % kept, 2 σ: {gains[1]:.0f} %, 3 σ: {gains[2]:.0f} %"
         rows += [
-            Row(f"kept without a gain ({noise})", 100 * false, "%", 2, about),
-            Row(f"missed gains of 3 sigma ({noise})", 100 * missed, "%", 10, about),
+            Row(f"loops with a false keep ({name})", 100 * wrong, "%", WORST_FALSE, about),
+            Row(f"gain that was never there ({name})", 100 * claimed, "%", WORST_CLAIM, about),
+            Row(f"missed gains of 3 σ ({name})", 100 - gains[2], "%", 3 if name == "gaussian" else 20, said),
         ]
-    return [*rows, _reading(scratch.count(10_000, 200)), _overhead(scratch)]
+    for min_gain in (0.0, 0.03):
+        wrong, _, _ = false_keeps("gaussian", count, random.Random("offset"), offset=1.0, min_gain=min_gain)
+        about = f"{count} loops, each tree 1 % off by itself"
+        asked = ", --min-gain 3%" if min_gain else ""
+        most = WORST_FALSE if min_gain else 100
+        rows.append(Row(f"loops with a false keep (offsets{asked})", 100 * wrong, "%", most, about))
+    return rows
 
 
 def _overhead(scratch: Scratch) -> Row:
@@ -69,7 +59,7 @@ def _overhead(scratch: Scratch) -> Row:
     lane = shlex.join(["bash", str(AGENTS / "lane.sh")])
     identity = "-c user.name=bench -c user.email=bench@localhost"
     git = f"git init -q -b main && git add -A && git {identity} commit -qm first"
-    start = [*MARATHON, "loop", "start", "Be measured", "--lane", "perf", "--mode", "optimize"]
+    start = [*MARATHON, "loop", "start", "Be measured", "--lane", "perf", "--kind", "optimize"]
     start += ["--verify", f"{lane} verify {shlex.quote(str(times))}", "--max-iterations", str(count)]
     run = [*MARATHON, "loop", "run", "perf", "--trust", "--agent", "command", "--"]
     run += ["bash", str(AGENTS / "lane.sh"), "session", str(times)]
@@ -87,7 +77,7 @@ def _overhead(scratch: Scratch) -> Row:
         ended, verifying = float(end), 0.0
     shutil.rmtree(project)
     times.unlink()
-    about = f"median of {len(gaps)} reverted iterations with 3 samples each, beside session and verify"
+    about = f"median of {len(gaps)} reverted iterations of four runs each, beside session and verify"
     return Row("an iteration of a loop, beside verify", 1000 * median(gaps), "ms", 150, about)
 
 

@@ -6,8 +6,10 @@ import hashlib
 import os
 import shlex
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import click
@@ -15,68 +17,108 @@ import click
 from marathon.agents.table import DEFAULT, Team
 from marathon.cli.options import CommandLine, as_started, run_options
 from marathon.cli.run import check_agents, conduct, without_terminal
-from marathon.core.courses.measured import BOUNDS, Bench, MeasuredLoop
+from marathon.core.courses.measured import BOUNDS, Bench, MeasuredLoop, bench_of
 from marathon.core.lanes import names, verbs
-from marathon.core.lanes.model import LaneState, Refused
+from marathon.core.lanes.model import LaneState, Refused, Row
+from marathon.core.records import RowAdded
 from marathon.core.text import clean, one_line, utc
 from marathon.errors import WaitsForHuman, WrongUsage
 from marathon.git.lanes import LaneTree, in_place, lane_tree
-from marathon.git.worktree import holds_work
+from marathon.git.worktree import head_of, holds_work
 from marathon.process.linux import require_proc
 from marathon.process.terminal import interactive
+from marathon.runner.journal import Journal
+from marathon.runner.marathon import utc_now
 from marathon.runner.status_query import Known, read_task
 from marathon.runner.workbench import Workbench
 from marathon.show import lanes as show
 from marathon.show.program import program
+from marathon.store.file_store import FileStore
 from marathon.store.files import make_private_directory, sweep_unfinished, write_atomic
+from marathon.store.ground import Ground
 from marathon.store.home import Home, require_homes
 from marathon.store.journal import read_journal
-from marathon.store.lanes import Lane, Lanes, find_project
+from marathon.store.lanes import OBJECTS, TASK, Lanes, find_project
 from marathon.store.lock import Holder, holder_of
 from marathon.store.places import index_folder, trusted_folder
 from marathon.store.task import Task
 from marathon.store.task_index import remember_task
 from marathon.store.trusted import Trusted
 
-TASK = "task"  # the directory of a loop's sessions, beside its rows
 
-
-def run_loop(target: str, line: CommandLine, **bounds: float | None) -> int:
+def run_loop(
+    target: str, line: CommandLine, *, yes: bool = False, by_hand: str | None = None, **bounds: float | None
+) -> int:
+    """Run a loop session after session, or with `by_hand` try what lies in its folder once."""
     require_proc()
     require_homes()
     lanes = Lanes(find_project(Path.cwd()))
     run = names.pick(target, lanes.runs(), "run")
     folder = lanes.folder(run) / TASK
-    line = as_started(line, read_journal(Task.open(folder).journal_path) if folder.is_dir() else ())
-    line = without_terminal(line) if line.detach else line
+    if by_hand is None:
+        line = as_started(line, read_journal(Task.open(folder).journal_path) if folder.is_dir() else ())
+        line = without_terminal(line) if line.detach else line
     team = Team(line.agent, line.agent_args, line.mode, {})
     if len(team.names) > 1:
         raise WrongUsage("A measured loop has one agent. Name one with --agent.")
-    check_agents(team, line)
-    _check(lanes.load(run).state)
+    if by_hand is None:
+        check_agents(team, line)
+    state = lanes.load(run).state
+    _check(state)
     known = task_of(lanes, run)
     if holder := runner_of(lanes, run):
         raise Refused(f"A runner works on {run.name} ({holder}).", f"See: pi-marathon loop status {run.name}")
-    with lanes.locked():
-        state = _ready(lanes, lanes.load(run), known, bounds)
+    state, resumed = _ready(state, known, bounds, by_hand=by_hand is not None)
     _agree(state, lanes, line)
     remember_task(index_folder(), lanes.root, lanes.project)
-    tree = _tree(lanes, state, known.life.own if known else None)
+    home, own = Home(folder), known.life.own if known else None
+    tree = _tree(lanes, state, own if isinstance(own, Bench) else Bench(), home.folder / OBJECTS, by_hand is not None)
     _make_task(folder, state)
     sweep_unfinished((lanes.root, folder, folder.parent), time.time())
     shown = Path(os.path.relpath(folder))
     options = replace(run_options(line, Task.open(shown), shown), resume=_resume(line, state), home=lanes.project)
-    bench = Workbench(lanes, run, tree)
-    code = conduct(line, options, tree.folder, team, MeasuredLoop(), bench, bench.open)
-    if not line.as_json:
+    if by_hand is not None:
+        options = replace(options, started_with=None)
+    ground = Ground(home.folder / "ground")
+    agree = partial(_agree_to_noise, yes=yes, command=_resume(line, state, "--yes"))
+    bench = Workbench(lanes, run, tree, ground, state, agree, resumed, by_hand is not None)
+    play = bench.play if by_hand is None else partial(bench.try_once, by_hand)
+    try:
+        code = conduct(line, options, tree.folder, team, MeasuredLoop(), bench, bench.open, play)
+    finally:
+        ground.remove()
+    if not line.as_json and by_hand is None:
         state = lanes.load(run).state
         if state.status != "running":
-            click.echo("\n".join(map(clean, show.card(state))))
+            click.echo("\n".join(map(clean, show.card(state, lanes.load(run).rows))))
         if state.keeps:
             click.echo(f"What was kept is on the branch {tree.branch}. Nothing was merged or pushed.")
         if state.keeps and state.status == "completed":
             click.echo(f"To make a branch of it: {verbs.command('finalize', state)}")
     return code
+
+
+def _agree_to_noise(told: str, *, yes: bool, command: str) -> None:
+    if yes:
+        return
+    if not interactive():
+        raise WaitsForHuman(f"{told}. To continue all the same: {command}")
+    click.confirm(f"{told}; continue?", abort=True)
+
+
+def record_mark(lanes: Lanes, run: names.Run, row: Row) -> None:
+    """Add a row that no measurement gave to the journal of a loop that no runner has."""
+    task = Task.open(lanes.folder(run) / TASK)
+    store = FileStore(task, utc_now)
+    lease = store.lease(task.folder, f"m-mark-{os.getpid()}", f"pi-marathon loop run {run.name}", lanes.project)
+    try:
+        journal = Journal(store, MeasuredLoop(), task)
+        journal.record(RowAdded(row=row.facts()))
+        bench = bench_of(journal.life)
+        assert bench.state
+        lanes.write(bench.state, bench.rows)
+    finally:
+        lease.release()
 
 
 def task_of(lanes: Lanes, run: names.Run) -> Known | None:
@@ -97,7 +139,8 @@ def runner_lines(lanes: Lanes, run: names.Run) -> list[str]:
     if known is None or run.status == "archived":
         return []
     holder, life = holder_of(known.task.lock_path), known.life
-    where = known.life.own.state.iteration + 1 if known.life.own else 0
+    state = bench_of(life).state
+    where = state.iteration + 1 if state else 0
     lines = []
     if holder:
         does = "a session works on" if life.session else "it is in" if where else "it prepares"
@@ -107,11 +150,10 @@ def runner_lines(lanes: Lanes, run: names.Run) -> list[str]:
     return [clean(line) for line in lines]
 
 
-def ask_to_stop(lanes: Lanes, run: names.Run, holder: Holder | None) -> None:
-    """Pause and stop: the runner ends after its session, and the loop's files say already what it is from now on."""
-    if holder:
-        Task.open(lanes.folder(run) / TASK).inbox.put("stop", to=holder.runner)
-        click.echo(f"Asked the runner ({holder}) to stop after this session.", err=True)
+def ask_to_stop(lanes: Lanes, run: names.Run, holder: Holder, status: str) -> None:
+    """Pause and stop: the runner ends after its session, and says then what the loop is from now on."""
+    Task.open(lanes.folder(run) / TASK).inbox.put("stop", to=holder.runner, text=status)
+    click.echo(f"Asked the runner ({holder}) to stop after this session.", err=True)
 
 
 def clear_away(lanes: Lanes, run: names.Run, holder: Holder | None, *, for_good: bool = False) -> None:
@@ -149,29 +191,31 @@ def waits_at_gate(known: Known, name: str) -> Refused:
 
 def _check(state: LaneState) -> None:
     """What the runner cannot measure is refused before anything is changed."""
-    another = f'Start another run: pi-marathon loop start "GOAL" --lane {state.lane}'
-    if state.measured_by == "agent":
+    another = f'Start another one: pi-marathon loop start "GOAL" --name {state.lane}'
+    if state.measured_by == "agent" and state.baseline is None:
         raise Refused(f"{state.name} is measured by the agent.", f"Its verbs: {show.next_command(state)}")
     if not state.verify_command:
-        raise Refused(
-            f"{state.name} has no verify command, so the runner cannot measure it.", f"{another} --verify CMD"
+        way = (
+            f"Report what you found: {verbs.command('log', state)}   Or {another[0].lower()}{another[1:]} --verify CMD"
         )
+        raise Refused(f"{state.name} has no verify command, so the runner cannot measure it.", way)
     if state.prompt_verifier:
         raise Refused(f"The runner cannot judge the prompt verifier of {state.name}.", f"{another} --guard CMD")
 
 
-def _ready(lanes: Lanes, lane: Lane, known: Known | None, bounds: dict[str, float | None]) -> LaneState:
+def _ready(
+    state: LaneState, known: Known | None, bounds: Mapping[str, float | None], *, by_hand: bool
+) -> tuple[LaneState, Row | None]:
     """The loop as the runner takes it over. Where a gate is open, the human's answer decides, so nothing is resumed."""
+    if known is not None and known.life.gate is not None and state.status == "stopped":
+        return state, None
+    if by_hand and state.status != "running":
+        raise Refused(f"{state.name} is {state.status}.", f"To continue: {verbs.command('resume', state, exact=True)}")
     now = utc(datetime.now(UTC))
-    if lane.unsaved:  # a runner was killed before it could bring the snapshot up to its last row
-        lanes.save(lane, lane.state, None, now)
-    state = lane.state.with_(measured_by="runner")
-    asked = known is not None and known.life.gate is not None
-    if asked and state.status == "stopped":
-        return state
     changed, row = verbs.resume(state, now, **{name: bounds.get(name) for name in BOUNDS})
-    lanes.save(lane, changed, row, now)
-    return changed
+    if row is None and state.status == "paused":
+        row = Row(iteration=state.iteration, timestamp=now, action="resumed")
+    return changed, row
 
 
 def _agree(state: LaneState, lanes: Lanes, line: CommandLine) -> None:
@@ -199,7 +243,8 @@ def remember_agreement(state: LaneState, lanes: Lanes) -> None:
 def _agreement(state: LaneState, lanes: Lanes) -> tuple[str, dict[str, str | None]]:
     """The commands of a loop, and their digest."""
     holdout = lanes.holdout(state)
-    commands = {"verify": state.verify_command, "guard": state.guard_command, "holdout": holdout}
+    commands = {"setup": state.setup_command, "verify": state.verify_command, "guard": state.guard_command}
+    commands["holdout"] = holdout
     parts = (str(lanes.project.resolve()), *(text or "" for text in commands.values()))
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest(), commands
 
@@ -212,18 +257,27 @@ def _make_task(folder: Path, state: LaneState) -> None:
         write_atomic(folder / "instructions.md", f"# {title}\n\n{state.goal}\n".encode())
 
 
-def _tree(lanes: Lanes, state: LaneState, bench: Bench | None) -> LaneTree:
+def _tree(lanes: Lanes, state: LaneState, bench: Bench, objects: Path, by_hand: bool) -> LaneTree:
+    project = lanes.project
+    if state.in_place and by_hand:
+        here = in_place(project, None, objects=objects)
+        if bench.state and (head := head_of(project)) != bench.commit:
+            advice = f"To try what was committed since: git reset --soft {bench.commit[:12]}"
+            raise Refused(f"HEAD is at {head[:12]}, and {state.name} at {bench.commit[:12]}.", advice)
+        return here
     if state.in_place:
-        if bench is None or bench.state.baseline is None:
-            return in_place(lanes.project)
-        return in_place(lanes.project, None if bench.cut_off else bench.commit, bench.trees)
+        if bench.state is None:
+            return in_place(project, objects=objects)
+        left = [*bench.tried, *([bench.trying.tree] if bench.trying else [])]
+        return in_place(project, None if bench.cut_off else bench.commit, left, objects)
     run = names.Run(state.lane, state.run_tag, state.status)
-    if bench is None and holds_work(lanes.project, branch_of(run)):
+    folder = worktree_folder(lanes, run)
+    if bench.state is None and not folder.exists() and holds_work(project, branch_of(run)):
         raise Refused(
             f"The branch {branch_of(run)} holds the work of an earlier loop of this name.",
             f"Start one with another --run, or delete the branch: git branch -D {branch_of(run)}",
         )
-    return lane_tree(lanes.project, worktree_folder(lanes, run), branch_of(run))
+    return lane_tree(project, folder, branch_of(run), objects)
 
 
 def _resume(line: CommandLine, state: LaneState, *more: str) -> str:

@@ -219,6 +219,7 @@ def conduct(
     course: Course,
     workbench: Workbench | None = None,
     begin: Callable[[Marathon], None] = lambda marathon: None,
+    play: Callable[[Marathon], int] = run,
 ) -> int:
     """Open a marathon, run it to its end, and leave the reports. `begin` comes before the first step."""
     task, asked, home = options.task, not line.as_json, options.home or project
@@ -273,7 +274,7 @@ def conduct(
                 begin(marathon)
                 if line.detach:
                     detach(marathon)
-                code = run(marathon)
+                code = play(marathon)
                 ended = RunnerEnded(code)
                 status = _status(marathon)
                 try:
@@ -286,7 +287,7 @@ def conduct(
                         marathon.tell(f"The summary was not written. {error}", "warning")
                 if line.as_json:
                     with contextlib.suppress(OSError):
-                        loop = {"loop": workbench.facts()} if workbench else {}
+                        loop = workbench.facts() if workbench else {}
                         print(json.dumps({**as_json(status, code), **loop}), flush=True)
             except MarathonError as error:
                 ended = RunnerEnded(error.exit_code, str(error))

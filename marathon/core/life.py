@@ -53,7 +53,6 @@ from marathon.core.records import (
     HandEdited,
     HumanMark,
     LimitSet,
-    Measured,
     Moved,
     Oversight,
     OversightSet,
@@ -61,10 +60,10 @@ from marathon.core.records import (
     Rating,
     Record,
     RestartBegun,
+    RowAdded,
     RunStarted,
     SessionEnded,
     SessionStarted,
-    Settled,
     SetUp,
     StartedWith,
     SteerTaken,
@@ -265,9 +264,12 @@ def _apply(now: Life, record: Record) -> Life:
         case AgentTakesOver():
             unable = (*now.unable, record.after)
             return now._replace(ended=None, takes_over=record.agent, unable=unable, streaks=Streaks())
-        case Measured():
-            return now._replace(gate=None, answered=None)  # a gate about the one before has closed by itself
-        case Settled():
+        case RowAdded():
+            match record.row.get("action"):  # a loop that is paused keeps what is open
+                case "paused" | "stopped":
+                    return now
+                case "resumed":
+                    return now._replace(answered=None)
             return _at_rest(now)
         case Finished():
             return _at_rest(now)._replace(finished=True, accepted=tuple(record.accepted))

@@ -39,7 +39,6 @@ Reason = Literal[
     "baseline",  # a measured loop cannot be measured before anything was changed
     "clarify",  # only in journals of an older version: the instructions said too little
 ]
-MeasurementKind = Literal["baseline", "screen", "confirm", "reference"]
 Oversight = Literal["tool", "colleague"]  # asked at reviews only, or after every session
 # refused: the provider answered with an error, such as a rate limit
 WaitKind = Literal["agent", "retry", "outage", "hours"]  # the agent asked, before another try, for the human's hours
@@ -479,45 +478,22 @@ class LimitSet(_Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaneOpened(_Record):
-    """A measured loop as its files told it when the runner took it over (see core/lanes/model.py)."""
+class Trying(_Record):
+    """What was left in a measured loop's folder. Exactly this tree is measured, and its row follows."""
 
-    type: Literal["lane_opened"] = "lane_opened"
-    state: dict[str, Any]
-    commit: str  # what the loop begins with
-    resumes: int = 0  # how often a human resumed it, as its rows tell; one more is a fresh ladder
-
-
-@dataclass(frozen=True, kw_only=True)
-class CandidateTaken(_Record):
-    """What a session left: exactly this tree is measured, and kept or reverted."""
-
-    type: Literal["candidate_taken"] = "candidate_taken"
+    type: Literal["trying"] = "trying"
     tree: str
-    summary: str = ""  # such as "2 files, +10 -3"
+    summary: str = ""  # such as "2 files, +10 -3"; empty where nothing was changed
+    hypothesis: str = ""
+    seed: int = 0  # of the order of its runs
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured(_Record):
-    """What verify and the guards said about a tree. In a confirmation, reference and candidate took turns."""
+class RowAdded(_Record):
+    """A row of a measured loop (core/lanes/model.py). Its rows are all that is known of a loop."""
 
-    type: Literal["measured"] = "measured"
-    kind: MeasurementKind
-    candidate: list[float] = field(default_factory=list)
-    reference: list[float] = field(default_factory=list)
-    also: dict[str, list[float]] = field(default_factory=dict)  # the candidate's secondary metrics,
-    also_reference: dict[str, list[float]] = field(default_factory=dict)  # and the reference's
-    checks: list[dict[str, Any]] = field(default_factory=list)
-    problem: str = ""  # why there is no number
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settled(_Record):
-    """An iteration is over: a row of results.jsonl, written once the tree is kept or reverted."""
-
-    type: Literal["settled"] = "settled"
+    type: Literal["row"] = "row"
     row: dict[str, Any]
-    commit: str  # what the loop continues with
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -577,10 +553,8 @@ Record = (
     | FilesMissing
     | LimitSet
     | AgentTakesOver
-    | LaneOpened
-    | CandidateTaken
-    | Measured
-    | Settled
+    | Trying
+    | RowAdded
     | Finished
     | Cancelled
     | Remark

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from marathon.core.courses.workflow import Phase
-from marathon.core.records import CriteriaFound, Gate, MeasurementKind, Record, WaitKind, WaitStarted
+from marathon.core.records import CriteriaFound, Gate, Record, WaitKind, WaitStarted
 
 
 @dataclass(frozen=True)
@@ -52,20 +52,16 @@ class Verify:
 
 
 @dataclass(frozen=True)
-class TakeCandidate:
-    """Note which tree a session left, before anything is measured."""
-
-
-@dataclass(frozen=True)
 class Measure:
-    """Run the guards, and verify several times."""
+    """Of a measured loop: the tree before any change, what a session left, or what the loop has gained in all."""
 
-    kind: MeasurementKind
+    what: Literal["baseline", "try", "gained"]
+    hypothesis: str = ""
 
 
 @dataclass(frozen=True)
-class Settle:
-    """End an iteration as the row says: keep or revert the tree, then store the row."""
+class AddRow:
+    """Add a row to a measured loop that follows from no measurement."""
 
     row: Mapping[str, Any]
 
@@ -84,7 +80,7 @@ class Halt:
 
 
 # A Gate without a token is to be opened. A Gate with a token is open and waits for its answer.
-Step = RunSession | Gate | Wait | Note | Prepare | Verify | TakeCandidate | Measure | Settle | Finish | Halt
+Step = RunSession | Gate | Wait | Note | Prepare | Verify | Measure | AddRow | Finish | Halt
 
 
 @dataclass(frozen=True)

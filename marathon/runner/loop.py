@@ -14,7 +14,7 @@ from marathon.core.events import HumanNeeded, usage_of
 from marathon.core.gates import WAITS_FOR_HUMAN
 from marathon.core.names import called
 from marathon.core.records import AgentTakesOver, Cancelled, Finished, Gate
-from marathon.core.steps import Finish, Halt, Measure, Note, Prepare, RunSession, Settle, TakeCandidate, Verify, Wait
+from marathon.core.steps import AddRow, Finish, Halt, Measure, Note, Prepare, RunSession, Verify, Wait
 from marathon.core.text import counted, duration, steps_line
 from marathon.git.writes import Before
 from marathon.process.signals import Interrupted
@@ -72,7 +72,7 @@ def _run(marathon: Marathon) -> int:
                 verify.prepare(marathon, step)
             case Verify() as step:
                 verify.verify(marathon, step)
-            case TakeCandidate() | Measure() | Settle() as step:
+            case Measure() | AddRow() as step:
                 assert marathon.workbench
                 marathon.workbench.act(marathon, step)
             case Finish() as step:

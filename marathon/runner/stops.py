@@ -21,6 +21,7 @@ class Stops:
         self._after_session = False
         self._now = False
         self.cancels = ""  # the message that ends this run for good
+        self.word = ""  # what a measured loop is from now on, if someone said so
 
     def asked(self) -> bool:
         """Stop before the next session. TaskInvalid if the task is gone."""
@@ -47,5 +48,5 @@ class Stops:
             if message.to in (self._runner, ""):  # empty where the runner's note was changed
                 when = "" if message.now or not self._life().session else " after this session"
                 self._emit(Notice(f"Stopping{when}, as asked."))
-                self._after_session = True
+                self._after_session, self.word = True, message.text or "paused"
                 self._now = self._now or message.now

@@ -15,7 +15,7 @@ from marathon.core.text import clean, counted, duration, one_line
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDEST = 60
 _SIGNS = {"keep": "✓", "revert": "✗", "log": "·", "skip": "–", "crash": "!", "blocked": "■"}
-_MARKS = {"baseline": "0", "drift": "~", "resumed": ">"}
+_MARKS = {"baseline": "0", "resumed": ">", "paused": "|", "stopped": "|", "confirmed": "="}
 _TRIED = 8
 
 
@@ -41,15 +41,22 @@ def status_lines(
         ("Guard", one_line(state.guard_command or "", 300)),
         ("Judge", one_line(state.prompt_verifier or "", 300)),
         ("Also", one_line(", ".join(state.also or ()), 300)),
+        ("Time", "our own clock" if state.timed else ""),
+        ("Setup", one_line(state.setup_command or "", 300)),
+        ("Only", one_line(", ".join(state.only_paths or ()), 300)),
         ("Frozen", one_line(", ".join(state.frozen_paths or ()), 300)),
         ("Metric", _metric(state)),
         ("Noise", _noise(rows)),
+        ("Rule", _rule(state)),
+        ("Gained", _gained(rows)),
         ("Course", sparkline([row.metric or 0.0 for row in measured]) if len(measured) > 1 else ""),
         ("", "".join(map(_sign, measured[-_WIDEST:])) if len(measured) > 1 else ""),
         ("Done", _counts(state)),
         ("Ladder", _ladder(state)),
         ("Bounds", _bounds(state)),
         ("Best", _best_commit(state, rows)),
+        ("Tip", _tip(state, rows)),
+        ("Look", ", ".join(f"iteration {row.iteration} {row.doubtful}" for row in rows if row.doubtful)),
         ("Now", _now(state)),
     ]
     lines = [f"{label + ':' if label else '':9}{value}" for label, value in facts if value]
@@ -74,11 +81,15 @@ def settled_line(state: LaneState, row: Row) -> str:
     """What a new row says, and why."""
     if row.action == "baseline":
         return f"Baseline {number(row.metric or 0)}: {one_line(row.reason or '', 200)}."
-    if row.is_mark:
+    if row.is_mark and row.action != "confirmed":
         return f"{row.action.capitalize()}: {one_line(row.reason or 'the ladder starts anew', 200)}."
+    if row.action == "confirmed":
+        return f"In all: {gained(row)}."
     figures = ", ".join(filter(None, ("" if row.metric is None else number(row.metric), _moved(row, state))))
     why = one_line(row.error or row.acceptance_reason or row.reason or "", 200)
-    return f"Iteration {row.iteration} {_sign(row)} {row.action} {figures}".rstrip() + (f": {why}." if why else ".")
+    doubt = f" It {row.doubtful}." if row.doubtful else ""
+    said = f"Iteration {row.iteration} {_sign(row)} {row.action} {figures}".rstrip()
+    return said + (f": {why}." if why else ".") + doubt
 
 
 def _outcome(row: Row, state: LaneState) -> str:
@@ -120,7 +131,8 @@ def iteration_lines(row: Row, state: LaneState, lesson: str) -> list[str]:
 def _moved(row: Row, state: LaneState) -> str:
     if row.metric is None or row.baseline is None:
         return ""
-    return change(row.metric, row.baseline, state.metric_direction)
+    told = change(row.metric, row.baseline, state.metric_direction)
+    return told if row.action == "keep" else told.removesuffix(", improved")  # one that was not sure is none
 
 
 def list_lines(runs: Sequence[Run], states: Sequence[LaneState | None]) -> list[str]:
@@ -138,18 +150,19 @@ def list_lines(runs: Sequence[Run], states: Sequence[LaneState | None]) -> list[
     return [clean(line).rstrip() for line in lines]
 
 
-def card(state: LaneState) -> list[str]:
+def card(state: LaneState, rows: Sequence[Row] = ()) -> list[str]:
     """The summary of a lane that was paused, stopped or completed."""
-    rows = [
+    facts = [
         f"{state.status.capitalize()}: {state.name}",
         one_line(state.goal or "", 70),
         _span(state),
-        _metric(state),
+        _gained(rows) or _metric(state),
+        *[f"Iteration {row.iteration} {row.doubtful}" for row in rows if row.doubtful],
         f"{state.mode}: {_counts(state)}",
         end_of(state) if state.status == "completed" else "",
         f"To continue: {continue_command(state)}" if state.status in ("paused", "stopped") else "",
     ]
-    lines = [clean(row) for row in rows if row]
+    lines = [clean(fact) for fact in facts if fact]
     width = max(map(len, lines))
     return [f"╭{'─' * (width + 2)}╮", *(f"│ {line:{width}} │" for line in lines), f"╰{'─' * (width + 2)}╯"]
 
@@ -181,9 +194,10 @@ def measured_lines(state: LaneState, active: ActiveIteration, reference: float) 
     values = active.measurements or []
     samples = counted(len(values), "sample")
     metric = active.metric if active.metric is not None else 0.0
+    moved = change(metric, reference, state.metric_direction)
+    moved = moved.removesuffix(", improved") if "did not improve" in (active.acceptance_reason or "") else moved
     lines = [
-        f"Iteration {active.iteration}: {number(metric)} against {number(reference)}: "
-        f"{change(metric, reference, state.metric_direction)}",
+        f"Iteration {active.iteration}: {number(metric)} against {number(reference)}: {moved}",
         f"Spread {number(mad(values))}, {samples}, {confidence(values)} confidence.",
         *check_lines(active.checks or ()),
         f"{(active.acceptance_reason or '').capitalize()}.",
@@ -203,8 +217,13 @@ def check_lines(checks: Sequence[Check]) -> list[str]:
     ]
 
 
-def next_command(state: LaneState) -> str:
+def next_command(state: LaneState, *, by_hand: bool = False) -> str:
+    """What to type next. `by_hand`: by who changes the tree, and not by who has an agent do it."""
     active = state.active_iteration
+    if by_hand and state.status == "running" and state.measured_by == "runner":
+        return command("try", state)
+    if by_hand and state.status == "running" and state.baseline is None and not active and _may_try(state):
+        return command("try", state)
     if state.status == "archived":
         return f"it is archived; a new run: pi-marathon loop start … --lane {state.lane}"
     if state.status == "completed" and state.measured_by == "runner" and state.keeps:
@@ -216,6 +235,42 @@ def next_command(state: LaneState) -> str:
     if state.baseline is None or (active and active.phase == "started"):
         return measure_command(state)
     return decide_command(state, active, active.recommended_action or "log") if active else command("iterate", state)
+
+
+def gained(row: Row) -> str:
+    """The beginning against what was kept, measured at the end: the number that can be told to others."""
+    if row.error:
+        return f"not confirmed ({one_line(row.error, 200)})"
+    figures = f"{number(row.baseline or 0)} → {number(row.metric or 0)}"
+    if not row.ratio:
+        return figures
+    middle, low, high = (100 * (each - 1) for each in row.ratio)
+    return f"{figures}, {middle:+.1f} % (95 %: {low:+.1f} to {high:+.1f} %)"
+
+
+def _gained(rows: Sequence[Row]) -> str:
+    last = [row for row in rows if row.action in ("keep", "confirmed")][-1:]
+    if not last or not any(row.tree for row in rows):
+        return ""
+    return gained(last[0]) if last[0].action == "confirmed" else "not confirmed yet"
+
+
+def _rule(state: LaneState) -> str:
+    if state.measured_by != "runner" or state.acceptance == "log":
+        return ""
+    gain = f", at least {100 * state.min_gain:.3g} % better" if state.min_gain else ""
+    return f"{state.rule or 'strict'}: blocks of two runs of each tree, in an order that is drawn{gain}"
+
+
+def _tip(state: LaneState, rows: Sequence[Row]) -> str:
+    kept = [row.commit for row in rows if row.commit]
+    if not kept or state.measured_by != "runner":
+        return ""
+    return f"{(kept[-1] or '')[:12]}" + ("" if state.in_place else f" on the branch multiloop/{state.name}")
+
+
+def _may_try(state: LaneState) -> bool:
+    return bool(state.verify_command and state.measured_by is None and not state.prompt_verifier)
 
 
 def _accepts(state: LaneState) -> str:
@@ -233,9 +288,11 @@ def _metric(state: LaneState) -> str:
 
 def _noise(rows: Sequence[Row]) -> str:
     """The spread of the numbers that the reference rests on."""
-    kept = [row for row in rows if row.action in ("baseline", "keep", "drift") and len(row.measurements or ()) > 1]
+    kept = [row for row in rows if row.action in ("baseline", "keep") and len(row.measurements or ()) > 1]
     if not kept:
         return ""
+    if kept[0].noise is not None:
+        return one_line(next(row.reason or "" for row in kept if row.noise is not None), 200)
     values = kept[-1].measurements or []
     band = mad(values)
     if band == 0:

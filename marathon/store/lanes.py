@@ -1,7 +1,8 @@
 """The files of measured loops, in pi-multiloop's layout: `.multiloop/` with a directory per run, and a registry.
 
-The directories are the truth. A row of results.jsonl is synced before anything follows from it, the snapshot is
-replaced as a whole, and the registry is made anew from the directories.
+Of a loop that the runner measures, the truth is its journal, which lies outside of the project. The files are written
+from it and never read back. Of a loop that an agent measures they are the truth: a row of results.jsonl is synced
+before anything follows from it, the snapshot is replaced as a whole, and the registry is made from the directories.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 
 from marathon.core.lanes.model import PINNED, LaneState, Row, parse_row, parse_state, state_of
 from marathon.core.lanes.names import NAME, Run
-from marathon.core.lanes.rules import lesson, rebuilt
+from marathon.core.lanes.rules import lesson, rebuilt, replayed, runners_own
+from marathon.core.records import RowAdded
 from marathon.core.text import one_line
 from marathon.core.validation import Invalid
 from marathon.errors import TaskBusy, TaskInvalid
@@ -37,9 +39,13 @@ from marathon.store.files import (
     unused_name,
     write_atomic,
 )
+from marathon.store.home import Home
+from marathon.store.journal import read_journal
 from marathon.store.places import trusted_folder
 
 FOLDER = ".multiloop"
+TASK = "task"  # the directory of a loop's sessions, beside its files
+OBJECTS = "objects"  # of git, in the home of a loop's task: what was tried and not kept
 _STATE, _ROWS, _LESSONS = "state.json", "results.jsonl", "lessons.md"
 _PATIENCE = 10.0
 _TO_REGISTRY = {"running": "active", "stopped": "completed"}  # the other words are the same in both
@@ -90,6 +96,8 @@ class Lanes:
     def load(self, run: Run) -> Lane:
         """A run, rebuilt from its rows. What was wrong with its files stands in the notices."""
         folder = self.folder(run)
+        if recorded := self.recorded(run):
+            return self._of_runner(run, folder, recorded)
         rows, torn = _rows_in(folder / _ROWS)
         notices = [f"The last line of {folder / _ROWS} was cut off by a crash and does not count."] if torn else []
         snapshot, why = self._snapshot(folder, run.lane, run.tag)
@@ -100,14 +108,32 @@ class Lanes:
             state = rebuilt(snapshot, rows)
         except Invalid as error:
             raise TaskInvalid(f"{folder / _ROWS}: a row is damaged ({error}).") from error
-        others = [each for each in _directories(self.root / "active" / run.lane) if each != folder and _has_files(each)]
-        state = state.with_(alone=not others, **({"status": "archived"} if run.status == "archived" else {}))
+        state = self._placed(state, run, folder)
         changed = sorted(name for name in PINNED if getattr(snapshot, name) != getattr(state, name))
         if changed and not why:
             words = ", ".join(changed)
             notices.append(f"{folder / _STATE} says something else than row 0 about: {words}. Row 0 counts.")
         unsaved = tuple(row for row in rows if row.iteration > snapshot.iteration or snapshot.baseline is None)
         return Lane(state, tuple(rows), tuple(notices), unsaved)
+
+    def recorded(self, run: Run) -> tuple[Row, ...]:
+        """The rows in the runner's journal. None where it has not measured the loop yet."""
+        home = Home(self.folder(run) / TASK)
+        records = read_journal(home.journal) if home.exists() else []
+        rows = [Row.model_validate(record.row) for record in records if isinstance(record, RowAdded)]
+        return tuple(rows) if runners_own(rows) else ()
+
+    def _of_runner(self, run: Run, folder: Path, rows: Sequence[Row]) -> Lane:
+        state = replayed(runners_own(rows))
+        assert state
+        archived = run.status == "archived"  # whose state.json says so
+        notices = [_CHANGED.format(path=path) for path in _changed(folder, state, rows, at_least=archived)]
+        return Lane(self._placed(state, run, folder), tuple(rows), tuple(notices))
+
+    def _placed(self, state: LaneState, run: Run, folder: Path) -> LaneState:
+        """With what only the directories tell."""
+        others = [each for each in _directories(self.root / "active" / run.lane) if each != folder and _has_files(each)]
+        return state.with_(alone=not others, **({"status": "archived"} if run.status == "archived" else {}))
 
     def lessons(self, run: Run) -> list[str]:
         path = self.folder(run) / _LESSONS
@@ -171,6 +197,17 @@ class Lanes:
         _append_lessons(folder / _LESSONS, [*lane.unsaved, *([row] if row else [])], now)
         self._write(folder, state.with_(last_updated=now))
 
+    def write(self, state: LaneState, rows: Sequence[Row]) -> list[str]:
+        """The files of a loop that the runner measures. What else was in them is told."""
+        folder = self._active(state.lane, state.run_tag)
+        told = [_CHANGED.format(path=path) for path in _changed(folder, state, rows, at_least=True)]
+        make_private_directory(folder)
+        for name, data in _files(state, rows).items():
+            if read_regular(folder / name) != data:
+                write_atomic(folder / name, data)
+        self._write_registry()
+        return told
+
     def archive(self, state: LaneState, stamp: str) -> Path:
         """Move a run away. Where it lies says that it is archived, also after a crash before its files say so."""
         folder = self._active(state.lane, state.run_tag)
@@ -226,6 +263,9 @@ class Lanes:
         snapshot, _ = self._snapshot(folder, lane, tag)
         if self._archived(folder):
             return Run(lane, tag, "archived"), snapshot
+        if recorded := self.recorded(Run(lane, tag, "running")):
+            state = replayed(runners_own(recorded))
+            return Run(lane, tag, state.status if state else "paused"), state
         if snapshot is None:
             said = self._registry().get((lane, tag), {}).get("status")
             return Run(lane, tag, _FROM_REGISTRY.get(str(said), "paused")), None
@@ -287,6 +327,31 @@ class Lanes:
 
 _SHARED = {name: name for name in ("verifyCommand", "guardCommand", "promptVerifier", "acceptancePolicy")}
 _SHARED["metricName"] = "metric"
+
+
+_CHANGED = "{path} was changed by something other than the runner. It counts for nothing: the runner's own record does."
+
+
+def _files(state: LaneState, rows: Sequence[Row]) -> dict[str, bytes]:
+    """What the runner's record makes of a loop's files."""
+    done = [row for row in rows if not row.is_mark]
+    lessons = [f"- [{row.timestamp}] {text}\n" for row in done if (text := lesson(row))]
+    files = {_ROWS: b"".join(row.to_line() for row in done), _STATE: state.to_bytes()}
+    return files | ({_LESSONS: "".join(lessons).encode()} if lessons else {})
+
+
+def _changed(folder: Path, state: LaneState, rows: Sequence[Row], *, at_least: bool = False) -> list[Path]:
+    """The files with something else in them than the runner wrote. A crash leaves them a row behind.
+
+    `at_least`: those that are behind for another reason than a crash are not told, because they are written now.
+    """
+    expected = _files(state, rows)
+    found = read_regular(folder / _ROWS) or b""
+    if not expected[_ROWS].startswith(found):
+        return [folder / _ROWS]
+    if at_least or found != expected[_ROWS] or read_regular(folder / _STATE) in (expected[_STATE], None):
+        return []
+    return [folder / _STATE]
 
 
 def _directories(folder: Path) -> list[Path]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from bench.keeps import MACHINES
 from bench.row import Row, summary
 from bench.scratch import MARATHON, ROOT, Scratch
 
@@ -30,10 +31,13 @@ BARS = {
     "memory grown after 8 sessions": 10,
     "more open files after 8 sessions": 0,
     "zombies after 8 sessions": 0,
-    "kept without a gain (gaussian)": 2,
-    "missed gains of 3 sigma (gaussian)": 10,
-    "kept without a gain (heavy-tailed)": 2,
-    "missed gains of 3 sigma (heavy-tailed)": 10,
+    "loops with a false keep (independent noise)": 2.5,
+    "runs for a candidate without a gain": 7,
+    **{f"loops with a false keep ({name})": 2.5 for name in MACHINES},
+    **{f"gain that was never there ({name})": 0.2 for name in MACHINES},
+    **{f"missed gains of 3 σ ({name})": 3 if name == "gaussian" else 20 for name in MACHINES},
+    "loops with a false keep (offsets)": 100,
+    "loops with a false keep (offsets, --min-gain 3%)": 2.5,
     "a loop rebuilt from its rows": 1,
     "an iteration of a loop, beside verify": 150,
     "list --all with 1,000 tasks, beside ten": 3,

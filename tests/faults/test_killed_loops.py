@@ -73,13 +73,15 @@ def _no_one_left(loop: LoopWorld) -> bool:
 
 def assert_ended(loop: LoopWorld, point: str) -> None:
     assert loop.actions() == ENDS, point
-    assert [row["iteration"] for row in loop.rows()] == list(range(len(ENDS))), point
+    assert [row["iteration"] for row in loop.rows()[: len(ENDS)]] == list(range(len(ENDS))), point
+    assert [row["action"] for row in loop.results()] == ENDS[1:], point
+    assert [row["action"] for row in loop.rows()[len(ENDS) :]] == ["confirmed"], point
     state = loop.state()
     best = 70 if FULL else 90
     assert (state["status"], state["keeps"], state["bestMetric"]) == ("completed", len(KEPT), best), point
     subjects = loop.sh("git log --format=%s main..multiloop/perf/r1").splitlines()
     assert [subject.split(":")[0] for subject in subjects] == [f"perf {number}" for number in KEPT[::-1]], point
-    commits = [row["commit"] for row in loop.rows() if "commit" in row]
+    commits = [row["commit"] for row in loop.results() if "commit" in row]
     assert loop.sh("git log --format=%H main..multiloop/perf/r1").split() == commits[::-1], point
     assert (loop.sh("git status --porcelain", loop.tree), loop.speed()) == ("", str(best)), point
     lessons = (loop.folder / "lessons.md").read_text().splitlines()

@@ -127,19 +127,43 @@ def test_a_keep_is_one_commit_of_the_measured_tree(lane: LaneTree, script: str) 
     assert not (lane.folder / "left by verify").exists()
 
 
-def test_trees_are_laid_out_in_turn_and_the_branch_stays(lane: LaneTree) -> None:
+def test_a_tree_is_exported_without_git_and_without_what_is_ignored(lane: LaneTree, tmp_path: Path) -> None:
+    _sh(lane.folder, "printf 'fast\\n' > code.py; printf n > new; rm -r sub; printf x > run.log; chmod +x new")
+    lane.export(lane.tree(), tmp_path / "out")
+    found = sorted(str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*"))
+    assert found == [".gitignore", "code.py", "new", "other.py"]
+    assert (tmp_path / "out" / "code.py").read_text() == "fast\n"
+    assert os.access(tmp_path / "out" / "new", os.X_OK)
+
+
+def test_only_what_is_kept_comes_into_the_users_repository(project: Path, tmp_path: Path) -> None:
+    lane = lane_tree(project, tmp_path / "lane", "multiloop/perf/r1", tmp_path / "objects")
     before = _now(lane)
-    _sh(lane.folder, "printf 'fast\\n' > code.py; printf n > new; rm -r sub; git add code.py")
-    candidate = lane.tree()
-    for _ in range(2):
-        lane.put(before.tree)
-        assert ((lane.folder / "code.py").read_text(), (lane.folder / "new").exists()) == ("slow\n", False)
-        (lane.folder / "left by verify").write_text("x")
-        lane.put(candidate)
-        assert ((lane.folder / "code.py").read_text(), (lane.folder / "sub").exists()) == ("fast\n", False)
-        assert not (lane.folder / "left by verify").exists()
-    assert git(lane.folder, "rev-parse", "HEAD") == before.commit
+    stored = _objects(project)
+    _sh(lane.folder, "head -c 3000000 /dev/urandom > big; printf 'worse\\n' > code.py")
+    tried = lane.commit(before, lane.tree(), "tried")
     lane.restore(before)
+    assert _objects(project) == stored
+    _sh(project, "git gc -q --prune=now")
+    assert "+worse" in diff_of(project, tried.commit, tmp_path / "objects")
+    _sh(lane.folder, "printf 'fast\\n' > code.py")
+    kept = lane.commit(before, lane.tree(), "kept")
+    lane.take_over(kept.commit)
+    lane.restore(kept)
+    assert git(project, "show", "multiloop/perf/r1:code.py") == "fast"
+    assert _objects(project) < 1_000_000
+    _sh(project, "git fsck --strict")
+
+
+def _objects(project: Path) -> int:
+    return sum(path.stat().st_size for path in (project / ".git" / "objects").rglob("*") if path.is_file())
+
+
+def test_a_large_new_file_is_in_no_tree(lane: LaneTree) -> None:
+    before = lane.tree()
+    _sh(lane.folder, "mkdir d; head -c 11000000 /dev/zero > 'd/lar ge'; head -c 11000000 /dev/zero > code.py")
+    assert lane.large() == ["code.py", "d/lar ge"]
+    assert lane.tree() == before
 
 
 def test_the_user_s_tree_index_and_branch_stay_as_they_are_byte_for_byte(project: Path) -> None:

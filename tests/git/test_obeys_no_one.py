@@ -164,7 +164,7 @@ def act_lane(project: Path) -> None:
     (lane.folder / "code.py").write_text("after\n")
     kept = lane.commit(before, lane.tree(), "kept\n")
     lane.restore(kept)
-    lane.put(before.tree)
+    lane.export(before.tree, project.parent / "out")
     lane.restore(before)
     assert (lane.folder / "code.py").read_text() == "before\n"
     assert "+after" in diff_of(project, kept.commit)

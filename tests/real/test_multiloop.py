@@ -189,9 +189,9 @@ def test_after_each_turn_the_agent_is_told_what_comes_next_also_after_one_that_u
     pi.ask(type="prompt", message="hello")
     for _ in range(4):
         pi.next("agent_settled")
-    measure = "perf/r1 is running. Next: multiloop_measure perf --value X --check 'guard=pass:make test'"
+    tries = "perf/r1 is running. Next: multiloop_try perf"
     iterate = "perf/r1 is running. Next: multiloop_iterate perf"
-    assert told_to_go_on(at)[:3] == [measure, measure, iterate]
+    assert told_to_go_on(at)[:3] == [tries, tries, iterate]
 
 
 def test_a_loop_that_the_agent_leaves_alone_stops_and_says_so(lab: Callable[..., Lab]) -> None:
@@ -266,7 +266,7 @@ def test_the_tools_that_need_a_loop_come_with_one_and_stay_in_that_conversation(
     pi = at.rpc()
     pi.ask(type="prompt", message="hello")
     pi.next("agent_settled")
-    every = ["start", "status", "iterate", "measure", "decide", "log", "resume", "pause", "stop", "archive"]
+    every = ["start", "status", "try", "iterate", "measure", "decide", "log", "resume", "pause", "stop", "archive"]
     assert [multiloop(request) for request in at.model.requests] == [["start", "status"], every, every]
     file = pi.ask(type="get_state")["data"]["sessionFile"]
     pi.ask(type="new_session")
@@ -334,3 +334,33 @@ def test_without_the_program_the_tool_says_so(lab: Callable[..., Lab]) -> None:
     pi.ask(type="prompt", message="hello")
     pi.next("agent_settled")
     assert "pi-marathon is not on the PATH of this pi" in at.said()[0]
+
+
+def test_a_change_is_measured_by_the_runner_after_the_human_agreed_to_its_commands(lab: Callable[..., Lab]) -> None:
+    """The model cannot report a number, so it cannot report a wrong one."""
+    at = lab(
+        call("start", lane="perf", mode="optimize", goal="Faster", verifyCommand="cat speed", runTag="r1"),
+        Turn(tools=[bash("echo 90 > speed")]),
+        call("try", lane="perf", hypothesis="sleep less"),
+        Turn(tools=[bash("echo 120 > speed")]),
+        call("try", lane="perf"),
+        call("pause", target="perf"),
+    )
+    identity = "git -c user.name=a -c user.email=b"
+    script = f"echo 100 > speed; git init -q -b main; git add -A; {identity} commit -qm first"
+    subprocess.run(["sh", "-ec", script], cwd=at.project, check=True)
+    pi = at.rpc()
+    pi.ask(type="prompt", message="hello")
+    while (asked := pi.next("extension_ui_request"))["method"] != "confirm":
+        pass
+    assert "verify: cat speed" in asked["message"]
+    pi.send(type="extension_ui_response", id=asked["id"], confirmed=True)
+    pi.next("agent_settled")
+    said = at.said()
+    assert "Next: multiloop_try perf" in said[0]
+    assert "Baseline 100" in said[2]
+    assert "keep 90, -10 (-10.0 %), improved" in said[2]
+    assert "revert 120" in said[4]
+    assert (at.project / "speed").read_text() == "90\n"
+    rows = [json.loads(line) for line in (at.run() / "results.jsonl").read_text().splitlines()]
+    assert [(row["action"], row.get("hypothesis")) for row in rows] == [("keep", "sleep less"), ("revert", None)]

@@ -57,7 +57,7 @@ def test_a_row_says_why_it_was_not_kept() -> None:
     shown = iteration_lines(row, state, "Iteration 3 failed.")
     assert shown[0] == "Iteration 3 of perf/r1: revert"
     for line in (
-        "Metric:  2, -155 (-98.7 %), improved",
+        "Metric:  2, -155 (-98.7 %)",
         "Against: 157",
         "Lesson:  Iteration 3 failed.",
         "  ✗ holdout: no",
@@ -133,12 +133,29 @@ def test_the_picture_and_the_page_are_whole_and_run_nothing_of_the_agent_s() -> 
     walk.turn(200)
     walk.rows.append(Row(iteration=3, action="crash", hypothesis="<u>boom"))
     picture = svg(walk.state, walk.rows)
-    assert picture.count("l8 8m0 -8l-8 8") == 1  # an iteration without a number
     root = ElementTree.fromstring(picture)
-    dots = [dot for dot in root if dot.tag.endswith("circle")]
-    assert [dot.get("fill") for dot in dots] == ["#444444", "#2a7d3f", "#b3372f"]
+    groups = [group for group in root if group.tag.endswith("g")]
+    marks = [path.get("class") for group in groups for path in group if path.get("class")]
+    assert marks == ["mark baseline", "mark kept", "mark reverted", "mark crashed"], "a shape for each verdict"
     html = page(walk.state.with_(goal="<img src=x>"), walk.rows, ["<i>learnt</i>"])
     for text in (picture, html):
         assert [part for part in ("<script", "<img", "<i>", "<b>", "<u>", "\x1b", "href=") if part in text] == []
     assert "&lt;i&gt;learnt" in html
     assert "no measurement yet" in svg(LaneState(lane="a", run_tag="b"), [])
+
+
+def test_the_picture_multiplies_what_was_kept_and_shows_how_sure_it_is() -> None:
+    """A drift of the machine between two iterations is no gain."""
+    rows = [
+        Row(iteration=0, action="baseline", metric=100.0, commit="a" * 40),
+        Row(iteration=1, action="keep", metric=180.0, baseline=200.0, ratio=[0.9, 0.88, 0.92]),
+        Row(iteration=2, action="revert", metric=200.0, baseline=200.0, ratio=[1.0, 0.98, 1.02]),
+        Row(
+            iteration=3, action="keep", metric=50.0, baseline=100.0, ratio=[0.5, 0.49, 0.51], doubtful="looks too good"
+        ),
+    ]
+    picture = svg(LaneState(lane="perf", run_tag="r1", measured_by="runner"), rows)
+    texts = [text.text for text in ElementTree.fromstring(picture).iter() if text.tag.endswith("text")]
+    assert {"100 %", "44.1 %"} <= set(texts)
+    assert picture.count('class="range"') == 3
+    assert "looks too good" in picture

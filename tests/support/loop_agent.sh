@@ -1,8 +1,7 @@
 # The agent of a measured loop: carries out step-N of its folder for the N-th iteration, or `step` where there is none.
 # Which iteration it is, the loop's rows tell. So a session that was cut off is done again.
 here=$1
-rows=$(grep -vcE '"action": "(baseline|resumed|drift)"' "$MARATHON_TASK_DIR/../results.jsonl")
-n=$((rows + 1))
+n=$(($(cat "$MARATHON_TASK_DIR/../results.jsonl" 2> /dev/null | wc -l) + 1))
 lane=${MARATHON_TASK_DIR%/*/task}
 cat > "$here/prompt-${lane##*/}-$n"
 echo "$n" >> "$here/sessions"

@@ -20,15 +20,15 @@ PACE_ON_A_TERMINAL = "0.25"
 LANE = "anagrams"
 LOOP: dict[str, Any] = {
     "mode": "optimize",
-    "verify_command": "python3 -B bench.py",  # a stale cache of bytecode would measure another tree
-    "guard_command": "python3 -B -m unittest discover -q -s tests",
+    "verify_command": "python3 bench.py",
+    "guard_command": "python3 -m unittest discover -q -s tests",
     "metric_name": "steps",
-    "protect": ("bench.py", "words.txt", "tests"),
-    "max_iterations": 6,
+    "protected_paths": ("words.txt",),
+    "max_iterations": 7,
     "measured_by": "runner",
     # What the agent never sees: the answer for some of the words must not contain the others.
     "holdout": (
-        "python3 -B -c \"from anagrams import groups; words = open('words.txt').read().split()[:9]; "
+        "python3 -c \"from anagrams import groups; words = open('words.txt').read().split()[:9]; "
         'assert all(set(group) <= set(words) for group in groups(words))"'
     ),
 }
@@ -71,7 +71,7 @@ def _measured_loop(ctx: click.Context, folder: Path) -> int:
     click.echo(
         "A scripted agent now tries to make anagrams.py cheaper. Some of what it tries is worse, wrong or cheats."
     )
-    name = _enter(folder, ours_first=True)  # it is started about sixty times, and some others start slowly
+    name = _enter(folder, ours_first=True)  # it is started about a hundred times, and some others start slowly
     from marathon.cli.commands import loop
     from marathon.cli.loop_run import run_loop
     from marathon.cli.options import CommandLine
@@ -82,7 +82,7 @@ def _measured_loop(ctx: click.Context, folder: Path) -> int:
     there = f"cd {shlex.quote(str(folder))} &&"
     resume = f"{there} {name} loop run {LANE} --agent command -- {shlex.join(agent)}"
     line = CommandLine(task=None, agent="command", agent_args=agent, trust=True, resume_here=resume)
-    code = run_loop(LANE, line, max_iterations=None)
+    code = run_loop(LANE, line)
     ctx.invoke(loop.plot, target=LANE, output=None, as_json=False)
     click.echo(f"Look around: {there} {name} loop status {LANE}")
     click.echo(f"  One iteration, with its diff: {name} loop show {LANE} 1")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +22,17 @@ from marathon.cli.human import typed_by_a_human
 from marathon.cli.options import CommandLine
 from marathon.core.lanes import names, verbs
 from marathon.core.lanes.also import parse_also
-from marathon.core.lanes.model import Acceptance, Check, Direction, LaneState, Measurer, Mode, Refused, Row
+from marathon.core.lanes.model import (
+    Acceptance,
+    Check,
+    Direction,
+    LaneState,
+    Measurer,
+    Mode,
+    Refused,
+    Row,
+    RuleName,
+)
 from marathon.core.lanes.numbers import number
 from marathon.core.lanes.reading import regex_mistake
 from marathon.core.lanes.rules import end_of, lesson, reanchors
@@ -30,9 +42,10 @@ from marathon.git.lanes import diff_of
 from marathon.process.terminal import interactive
 from marathon.show import lane_plot
 from marathon.show import lanes as show
-from marathon.store.evaluator import Evaluator, freeze
+from marathon.store.evaluator import inside
 from marathon.store.files import SHARED_FILE, write_atomic
-from marathon.store.lanes import Lane, Lanes, find_project
+from marathon.store.home import Home
+from marathon.store.lanes import OBJECTS, TASK, Lane, Lanes, find_project
 from marathon.store.places import index_folder
 from marathon.store.task_index import remember_task
 from marathon.surfaces.paint import paint_diff
@@ -57,17 +70,36 @@ SAID = (
 )
 
 
+class ShareType(click.ParamType[float]):
+    """Reads 2% or 0.02 as a share."""
+
+    name = "share"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        text = str(value).strip()
+        try:
+            share = float(text.rstrip("% ")) / (100 if text.endswith("%") else 1)
+        except ValueError:
+            share = -1
+        if not 0 <= share < 1:
+            self.fail(f"{text!r} is no share. Write it like 2%.")
+        return share
+
+
+PERCENT = ShareType()
+
+
 @click.group("loop")
 def loop() -> None:
-    """Measured loops: change one thing, measure, keep what improves the number.
+    """Loops: change one thing, measure, keep what surely improves the number.
 
     \b
-    pi-marathon loop start "Make parse() faster" --lane perf \\
-      --verify ./bench.sh --guard "make test"
-    pi-marathon loop run perf            the runner measures, a session per change
+    pi-marathon loop run "Make parse() faster" --verify ./bench.sh --guard "make test"
+    pi-marathon loop run NAME            go on with a loop, a session per change
+    pi-marathon loop try NAME            measure what you changed yourself
 
     \b
-    Or you, or an agent, measure and report:
+    When you measure yourself, or an agent does, and report the numbers:
     pi-marathon loop measure perf --value 120         first number: the baseline
     pi-marathon loop iterate perf --hypothesis "…"    change, run verify and guard
     pi-marathon loop measure perf --value 98 --check "guard=pass:make test"
@@ -97,63 +129,85 @@ def _verb(
     return made
 
 
-@_verb(
-    "start",
-    click.argument("goal"),
-    click.option("--lane", help="Its name; without it, from the words of the goal."),
+STARTS = (
+    click.option("--name", "--lane", "lane", help="Its name; without it, from the words of the goal."),
     click.option("--run", "tag", metavar="TAG", help="The name of this run; without it, run-YYYYMMDD-HHMMSS."),
-    click.option("--mode", type=click.Choice(get_args(Mode)), help="Without it, from the words of the goal."),
+    click.option("--kind", "mode", type=click.Choice(get_args(Mode)), help="Without it, from the words of the goal."),
     click.option("--verify", "verify_command", metavar="CMD", help="Prints the number."),
+    click.option("--time", "time_command", metavar="CMD", help="The number is how long this takes, by our own clock."),
     click.option("--guard", "guard_command", metavar="CMD", help="Has to pass before anything is kept."),
-    click.option("--prompt-verifier", metavar="TEXT", help="A question that has to be judged before anything is kept."),
-    click.option("--acceptance-policy", metavar="TEXT", help="When a change is accepted, in words. Only noted."),
+    click.option("--setup", "setup_command", metavar="CMD", help="Run once in each tree before it is measured."),
+    click.option("--only", "only_paths", multiple=True, metavar="PATH", help="Nothing else may change; repeatable."),
+    click.option("--protect", "protected_paths", multiple=True, metavar="PATH", help="Must not change; repeatable."),
+    click.option("--holdout", metavar="CMD", help="A guard that only the runner knows."),
     click.option("--scope", metavar="TEXT", help="What may be changed, in words. Only told."),
     click.option("--metric", "metric_name", metavar="NAME", help="The number's name; verify prints METRIC NAME=X."),
     click.option("--metric-json", metavar="PATH", help="Where the number stands in verify's JSON, such as a.b.0."),
     click.option("--metric-regex", metavar="RE", help="Finds the number in verify's output; one group."),
-    click.option(
-        "--direction", "metric_direction", type=click.Choice(get_args(Direction)), default="lower", help="Else lower."
-    ),
-    click.option("--acceptance", "acceptance_mode", type=click.Choice(get_args(Acceptance)), help="Else by the mode."),
-    click.option("--samples", "min_measurements", type=click.IntRange(min=1), help="At least so many numbers at once."),
-    click.option("--timeout", type=DURATION, help="For one run of verify or guard; without it, 1h; 0: none."),
-    *BOUNDS,
+    click.option("--direction", "metric_direction", type=click.Choice(get_args(Direction)), help="Else lower."),
     click.option("--also", multiple=True, metavar="NAME:lower|higher:X[%]", help="May get worse by at most X."),
-    click.option("--protect", "protected_paths", multiple=True, metavar="PATH", help="Must not change; repeatable."),
-    click.option("--holdout", metavar="CMD", help="A guard that only the runner knows."),
-    click.option("--measured-by", type=click.Choice(get_args(Measurer)), help="Without it, who measures the baseline."),
+    click.option("--rule", type=click.Choice(get_args(RuleName)), help="strict, or loose: more gains, false ones too."),
+    click.option("--min-gain", type=PERCENT, metavar="N%", help="Keep only what is better by at least so much."),
+    click.option("--ladder", type=click.Choice(["seed"]), help="Stop after failures as pi-multiloop does."),
+    click.option("--careful", is_flag=True, help="Ask about a gain that looks too good."),
     click.option("--in-place", is_flag=True, help="Work in this tree instead of a worktree."),
+    click.option("--keep-home", is_flag=True, help="Commands see your own HOME, and what they leave there."),
+    click.option("--timeout", type=DURATION, help="For one run of verify or guard; without it, 1h; 0: none."),
+    click.option("--acceptance", "acceptance_mode", type=click.Choice(get_args(Acceptance)), help="Else by the kind."),
+    click.option("--samples", "min_measurements", type=click.IntRange(min=1), help="At least so many numbers at once."),
+    click.option("--prompt-verifier", metavar="TEXT", help="A question that has to be judged before anything is kept."),
+    click.option("--acceptance-policy", metavar="TEXT", help="When a change is accepted, in words. Only noted."),
+    click.option("--measured-by", type=click.Choice(get_args(Measurer)), help="Without it, who measures the baseline."),
 )
-def start(goal: str, lane: str | None, tag: str | None, as_json: bool, holdout: str | None, **options: Any) -> None:
-    """Start a loop for GOAL. Nothing runs yet; the next step is its baseline."""
+
+
+@_verb("start", click.argument("goal"), *STARTS, *BOUNDS)
+def start(goal: str, as_json: bool, **options: Any) -> None:
+    """Start a loop for GOAL. Nothing runs yet: `loop run` does."""
+
+    state = _started(goal, options, typed=typed_by_a_human())
+    mode = f"{state.mode}, {state.metric_direction} is better, {state.acceptance}"
+    lines = [f"Started {state.name} ({mode})."]
+    by_runner = bool(state.verify_command and state.measured_by != "agent" and not state.prompt_verifier)
+    if by_runner and as_json:  # an agent does not start agents
+        lines.append(f"Next: {verbs.command('try', state)}")
+    elif by_runner:
+        lines.append(f"Next: {verbs.command('run', state)}   Or after a change of yours: {verbs.command('try', state)}")
+    if state.measured_by != "runner":
+        lines.append(f"{'Or measure yourself' if by_runner else 'Next, the baseline'}: {show.next_command(state)}")
+    _tell(state, as_json, lines)
+
+
+def _started(goal: str, options: dict[str, Any], *, typed: bool) -> LaneState:
+    """A new loop. The commands of one that a human has just typed are agreed to."""
     lanes, now = Lanes(find_project(Path.cwd())), _now()
+    lane, tag, holdout = options.pop("lane"), options.pop("tag"), options.pop("holdout")
     with lanes.locked():
         runs = lanes.runs()
-        lane = names.valid_name(lane, "lane") if lane else names.free(names.lane_of(goal), {run.lane for run in runs})
+        free = names.free(names.lane_of(goal), {run.lane for run in runs})
+        lane = free if lane is None else names.valid_name(lane, "loop")
         taken = {run.tag for run in runs if run.lane == lane}
-        if tag and names.valid_name(tag, "run") in taken:
+        if tag is not None and names.valid_name(tag, "run") in taken:
             raise Refused(f"{lane}/{tag} exists already.", "Choose another name for --run, or leave it out.")
         tag = tag or names.free(f"run-{datetime.now(UTC):%Y%m%d-%H%M%S}", taken)
-        state = _frozen(_new_state(goal, lane, tag, now, {**options, "holdout": holdout}), lanes.project)
+        state = _new_state(goal, lane, tag, now, {**options, "holdout": holdout})
+        for path in state.protected_paths or ():
+            inside(lanes.project, path)
         lanes.create(state)
         state = lanes.load(names.Run(lane, tag, state.status)).state
         remember_task(index_folder(), lanes.root, lanes.project)
         if holdout:
             lanes.set_holdout(state, holdout)
-    if state.verify_command and typed_by_a_human():
+    if state.verify_command and typed:
         from marathon.cli.loop_run import remember_agreement
 
         remember_agreement(state, lanes)
-    mode = f"{state.mode}, {state.metric_direction} is better, {state.acceptance}"
-    lines = [f"Started {state.name} ({mode}).", f"Next, the baseline: {show.next_command(state)}"]
-    if state.verify_command and state.measured_by is None and not state.prompt_verifier:
-        lines.append(f"Or let the runner measure: {verbs.command('run', state)}")
-    _tell(state, as_json, lines)
+    return state
 
 
 def _new_state(goal: str, lane: str, tag: str, now: str, options: dict[str, Any]) -> LaneState:
     if not goal.strip():
-        raise Refused("The goal is empty.", 'Say what should get better: pi-marathon loop start "GOAL"')
+        raise Refused("The goal is empty.", 'Say what should get better: pi-marathon loop run "GOAL" --verify CMD')
     mode = options["mode"] or names.mode_of(goal)
     only_runner = next((option for name, option in _ONLY_RUNNER.items() if options[name]), None)
     if only_runner and options["measured_by"] == "agent":
@@ -161,27 +215,36 @@ def _new_state(goal: str, lane: str, tag: str, now: str, options: dict[str, Any]
         raise Refused(f"{only_runner} needs a loop that the runner measures.", advice)
     measurer: Measurer | None = options["measured_by"] or ("runner" if only_runner else None)
     del options["holdout"]  # it lies elsewhere
-    if measurer == "runner":
-        if not options["verify_command"]:
-            raise Refused("The runner needs a command that prints the number.", "Name it: --verify CMD")
-        if options["prompt_verifier"]:
-            raise Refused("The runner cannot judge a --prompt-verifier.", "Write it as a --guard, or leave it out.")
+    if timed := options.pop("time_command"):
+        if options["verify_command"]:
+            raise Refused("--time and --verify both give the number.", "Leave out one of them.")
+        options |= {"verify_command": timed, "timed": True, "metric_name": options["metric_name"] or "seconds"}
+    if (measurer == "runner" or options["in_place"]) and not options["verify_command"]:
+        raise Refused("The runner needs a command that prints the number.", "Name it: --verify CMD")
+    if measurer == "runner" and options["prompt_verifier"]:
+        raise Refused("The runner cannot judge a --prompt-verifier.", "Write it as a --guard, or leave it out.")
     if options["metric_regex"] and (mistake := regex_mistake(options["metric_regex"])):
         raise Refused(f"--metric-regex: {mistake}.", r"Write it like: --metric-regex 'time: ([0-9.]+)'")
     metric = options["metric_name"] or ("open_or_partial_items" if mode == "punchlist" else None)
     given = {name: value for name, value in options.items() if value not in (None, ()) and value is not False}
     given |= {"mode": mode, "goal": goal.strip(), "measured_by": measurer, "metric_name": metric}
     state = LaneState(lane=lane, run_tag=tag, started_at=now, last_updated=now, **given)
+    if unread := sorted(set(state.model_extra or ())):
+        raise TypeError(f"no one reads {unread}")
     if state.also:
         _check_also(state)
     return state.with_(acceptance_mode=state.acceptance)
 
 
-_ONLY_RUNNER = {"holdout": "--holdout", "in_place": "--in-place", "also": "--also", "timeout": "--timeout"}
+_ONLY_RUNNER = {
+    **{"holdout": "--holdout", "also": "--also", "timeout": "--timeout", "time_command": "--time"},
+    **{"setup_command": "--setup", "only_paths": "--only", "rule": "--rule", "min_gain": "--min-gain"},
+    **{"protected_paths": "--protect", "careful": "--careful", "keep_home": "--keep-home", "ladder": "--ladder"},
+}
 
 
 def _check_also(state: LaneState) -> None:
-    """Secondary metrics come as METRIC lines beside a named one, and are compared when a gain is confirmed."""
+    """Secondary metrics come as METRIC lines beside a named one, and are compared with the number."""
     for text in state.also or ():
         parse_also(text)
     if not state.metric_name:
@@ -192,44 +255,80 @@ def _check_also(state: LaneState) -> None:
         raise Refused("--also needs a loop that keeps and reverts.", "Leave it out, or use --acceptance keep-revert.")
 
 
-def _frozen(state: LaneState, project: Path) -> LaneState:
-    """With --protect, what measures is hashed at the start. A runner hashes it again in its own tree."""
-    if not state.protected_paths:
-        return state
-    commands = filter(None, (state.verify_command, state.guard_command))
-    evaluator = freeze(project, commands, state.protected_paths)
-    return state.with_(frozen_paths=list(evaluator.roots), frozen=dict(evaluator.digests))
+TRUST = click.option("--trust", is_flag=True, help="Agree to the loop's commands, where they came from a file.")
+YES = click.option("--yes", is_flag=True, help="Do not ask about a noisy number.")
 
 
 @_verb(
     "run",
-    NAMED,
+    click.argument("target", metavar="LOOP|GOAL"),
     click.argument("agent_args", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]"),
     click.option("--agent", default="pi", show_default=True, metavar="NAME", help="As for --task."),
-    click.option("--mode", type=click.Choice(["tui", "stream"]), help="As for --task."),
+    click.option("--mode", "screen", type=click.Choice(["tui", "stream"]), help="As for --task."),
     *BOUNDS,
     click.option("--max-time", type=TIME, default="0", help="Working time such as 90m or 8h; 0: no limit."),
     click.option("--max-cost", type=MONEY, default="0", help="What the agent may cost; 0: no limit."),
     click.option("--max-tokens", type=TOKENS, default="0", help="Tokens, all kinds together; 0: no limit."),
     click.option("--session-timeout", type=DURATION, default="2h", show_default=True, help="For one session; 0: none."),
-    click.option("--trust", is_flag=True, help="Agree to the loop's commands as they are now."),
+    *(TRUST, YES),
     click.option("--detach", is_flag=True, help="As for --task."),
     click.option("--sandbox", is_flag=False, flag_value="on", type=SANDBOX, help="As for --task."),
+    *STARTS,
 )
-def run(target: str, as_json: bool, trust: bool, **options: Any) -> None:
-    """Run a loop, one session per change. The runner measures, and keeps what improves the number."""
+def run(target: str, as_json: bool, trust: bool, yes: bool, screen: str | None, **options: Any) -> None:
+    """Run a loop, one session per change. The runner measures, and keeps what improves the number.
+
+    With --verify or --time the word is a goal, and a new loop is started for it. Else it is the name of a loop.
+    """
     from marathon.cli.loop_run import run_loop
 
-    bounds = {name: options.pop(name) for name in ("max_iterations", "target_metric", "plateau")}
     ctx = click.get_current_context()
-    typed = frozenset(name for name in options if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE)
+    bounds = {name: options.pop(name) for name in ("max_iterations", "target_metric", "plateau")}
+    starts = {name: options.pop(name) for name in [each.name for each in start.params] if name in options}
+    options["mode"] = screen
+    given = [name for name in starts if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    if starts["verify_command"] or starts["time_command"]:
+        state = _started(target, {**starts, **bounds}, typed=not _in_a_session())
+        target = state.name
+    elif given:
+        word = next(param.opts[0] for param in ctx.command.params if param.name == given[0])
+        why = f"{word} is for a new loop, whose number comes from --verify CMD or --time CMD."
+        raise Refused(why, f"For a loop that is there: pi-marathon loop run {shlex.quote(target)}")
+    typed = frozenset(
+        name for name in options if ctx.get_parameter_source("screen" if name == "mode" else name) is _TYPED
+    )
     line = CommandLine(task=None, as_json=as_json, trust=trust, typed=typed, max_iterations=Amount(0), **options)
-    ctx.exit(run_loop(target, line, **bounds))
+    ctx.exit(run_loop(target, line, yes=yes, **bounds))
+
+
+_TYPED = ParameterSource.COMMANDLINE
+
+
+def _in_a_session() -> bool:
+    return bool(os.environ.get("MARATHON_RUNNER_ID"))
+
+
+@_verb(
+    "try",
+    click.argument("target", metavar="[LOOP]", default=""),
+    click.option("--hypothesis", metavar="TEXT", default="", help="What was changed, and why it should help."),
+    *(TRUST, YES),
+)
+def try_(target: str, hypothesis: str, as_json: bool, trust: bool, yes: bool) -> None:
+    """Measure what you changed, and keep it or take it back. The first time the tree before any change is measured."""
+    from marathon.cli.loop_run import run_loop
+
+    if _in_a_session():
+        raise Refused("The runner measures when this session ends.", "Leave the change in the tree and stop.")
+    lanes = Lanes(find_project(Path.cwd()))
+    name = _one(target, lanes.runs(), "try").name
+    line = CommandLine(task=None, as_json=as_json, trust=trust, agent="rehearsal", mode="stream")
+    click.get_current_context().exit(run_loop(name, line, yes=yes, by_hand=hypothesis))
 
 
 @_verb("iterate", LANE, *SAID)
 def iterate(target: str, as_json: bool, **said: str | None) -> None:
-    """Start the next iteration. Tells what was tried, what to beat, and what to run."""
+    """When you measure yourself: start the next iteration. Tells what was tried, what to beat, and what to run."""
     with _changing(target, "iterate") as change:
         state = change.to(verbs.iterate(change.state, change.now, **said))
     lessons, whole = change.lanes.lessons(change.run), reanchors(state.iteration)
@@ -246,12 +345,9 @@ def iterate(target: str, as_json: bool, **said: str | None) -> None:
     context_settings=_NUMBERS,
 )
 def measure(target: str, more: Sequence[float], values: Sequence[float], checks: Sequence[str], as_json: bool) -> None:
-    """Record what verify printed, and the verdicts. The first measurement is the baseline."""
+    """When you measure yourself: record what verify printed, and the verdicts. First comes the baseline."""
     with _changing(target, "measure") as change:
         given = [_check(each, change.state) for each in checks]
-        if change.state.frozen_paths:
-            evaluator = Evaluator(tuple(change.state.frozen_paths), change.state.frozen or {})
-            given.append(evaluator.check(change.lanes.project))
         before = change.state.reference
         state, row = verbs.measure(change.state, change.now, [*values, *more], given)
         change.to(state, row)
@@ -274,7 +370,7 @@ def measure(target: str, more: Sequence[float], values: Sequence[float], checks:
 def decide(
     target: str, action: str, more: Sequence[float], values: Sequence[float], as_json: bool, **said: str | None
 ) -> None:
-    """Finish the measured iteration. Its measurement says with which action."""
+    """When you measure yourself: finish the measured iteration. Its measurement says with which action."""
     with _changing(target, "decide") as change:
         state, row = verbs.decide(change.state, change.now, action, [*values, *more], **said)
         change.to(state, row)
@@ -289,7 +385,7 @@ def decide(
     click.option("--note", metavar="TEXT", help="Why."),
 )
 def log(target: str, action: str, value: float | None, note: str | None, as_json: bool) -> None:
-    """Finish an iteration without a decision. It does not move the reference of a loop that keeps and reverts."""
+    """When you measure yourself: finish an iteration without a decision. The reference of a loop stays."""
     with _changing(target, "log") as change:
         measured = change.state if value is None else verbs.with_value(change.state, change.now, value)
         state, row = verbs.log(measured, change.now, action, note)
@@ -323,7 +419,8 @@ def show_iteration(target: str, iteration: int, as_json: bool) -> None:
         raise Refused(f"{run.name} has no iteration {iteration}.", see)
     row = found[-1]
     commit = row.commit or row.tried
-    diff = diff_of(lanes.project, commit) if commit else ""
+    objects = Home(lanes.folder(run) / TASK).folder / OBJECTS
+    diff = diff_of(lanes.project, commit, objects if objects.exists() else None) if commit else ""
     _say(
         as_json,
         {"target": run.name, "row": row.facts(), "lesson": lesson(row), "diff": diff},
@@ -380,12 +477,22 @@ def ls(archived: bool, as_json: bool) -> None:
 @_verb("resume", ANY, *BOUNDS)
 def resume(target: str, as_json: bool, **bounds: float | None) -> None:
     """Let a loop run again. One that had ended gets a fresh ladder."""
-    from marathon.cli.loop_run import task_of, waits_at_gate
+    from marathon.cli.loop_run import record_mark, task_of, waits_at_gate
 
+    lanes = Lanes(find_project(Path.cwd()))
+    run = _one(target, lanes.runs(), "resume")
+    if lanes.recorded(run):
+        known, before = task_of(lanes, run), _load(lanes, run).state
+        if known and known.life.gate and before.status == "stopped":
+            raise waits_at_gate(known, run.name)
+        state, row = verbs.resume(before, _now(), **bounds)
+        if row is None and before.status == "paused":
+            row = Row(iteration=before.iteration, timestamp=_now(), action="resumed")
+        if row:
+            record_mark(lanes, run, row)
+        _tell(state, as_json, [f"{state.name} is running.", *_way_on(state)], row)
+        return
     with _changing(target, "resume") as change:
-        known = task_of(change.lanes, change.run)
-        if known and known.life.gate and change.state.status == "stopped":
-            raise waits_at_gate(known, change.run.name)
         state, row = verbs.resume(change.state, change.now, **bounds)
         change.to(state, row)
     _tell(state, as_json, [f"{state.name} is running.", *_way_on(state)], row)
@@ -475,26 +582,29 @@ def _one(target: str, runs: Sequence[names.Run], verb: str) -> names.Run:
 
 def _end(target: str, verb: str, status: str, as_json: bool) -> None:
     """Pause, stop or archive one loop, or without a name those that the verb is about then."""
-    from marathon.cli.loop_run import TASK, ask_to_stop, clear_away, runner_of
-    from marathon.store.home import Home
+    from marathon.cli.loop_run import ask_to_stop, clear_away, record_mark, runner_of
 
     lanes, now = Lanes(find_project(Path.cwd())), _now()
     _some(target, lanes.runs(), verb)
     ended = []
-    with lanes.locked():
-        for run in _some(target, lanes.runs(), verb):
-            lane = _load(lanes, run)
-            state = verbs.ended(lane.state, status, now)
-            holder = runner_of(lanes, run)
-            if status == "archived":
+    for run in _some(target, lanes.runs(), verb):
+        lane, holder = _load(lanes, run), runner_of(lanes, run)
+        state = verbs.ended(lane.state, status, now)
+        if status == "archived":
+            with lanes.locked():
                 clear_away(lanes, run, holder)
                 home = Home(lanes.folder(run) / TASK)
                 home.move_to(lanes.archive(state, now) / TASK)
-            else:
+        elif holder:
+            ask_to_stop(lanes, run, holder, status)
+        elif lanes.recorded(run):
+            record_mark(lanes, run, Row(iteration=state.iteration, timestamp=now, action=status))
+        else:
+            with lanes.locked():
                 lanes.save(lane, state, None, now)
-                ask_to_stop(lanes, run, holder)
-            ended.append(state)
-    facts = [{**_facts(state), "text": "\n".join(show.card(state))} for state in ended]
+        ended.append((state, lane.rows))
+    cards = [(state, "\n".join(show.card(state, rows))) for state, rows in ended]
+    facts = [{**_facts(state), "text": text} for state, text in cards]
     _say(as_json, facts[0] if target.strip() else facts, [each["text"] for each in facts])
 
 
@@ -551,7 +661,7 @@ def _facts(state: LaneState) -> dict[str, Any]:
         "target": state.name,
         "status": state.status,
         "ended": end_of(state) if state.status == "completed" else "",
-        "next": show.next_command(state),
+        "next": show.next_command(state, by_hand=state.measured_by is None),
         "state": state.facts(),
     }
 

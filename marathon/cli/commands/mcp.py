@@ -60,10 +60,16 @@ def multiloop_start(
     acceptance: Literal["", "keep-revert", "log"] = "",
     scope: str = "",
 ) -> str:
-    """Start a measured loop: change one thing, measure, keep what improves a number. Then measure the baseline."""
+    """Start a measured loop: change one thing, then multiloop_try measures it and keeps what improves the number."""
     options = _options(verify=verify, guard=guard, metric=metric, acceptance=acceptance, scope=scope)
-    more = _options(lane=lane, mode=mode, direction=direction, prompt_verifier=prompt_verifier)
-    return _run("loop", "start", *options, *more, "--measured-by=agent", "--", goal)
+    more = _options(lane=lane, kind=mode, direction=direction, prompt_verifier=prompt_verifier)
+    return _run("loop", "start", *options, *more, *(["--in-place"] if verify else []), "--json", "--", goal)
+
+
+def multiloop_try(lane: str, hypothesis: str = "") -> str:
+    """Measure what you changed in the tree. It is kept as a commit, or taken back. The first call measures the tree
+    before any change, too. A human has to have agreed to the loop's commands."""
+    return _run("loop", "try", *_options(hypothesis=hypothesis), "--json", "--", lane, patience=None)
 
 
 def multiloop_iterate(lane: str, hypothesis: str = "", changes: str = "") -> str:
@@ -121,7 +127,15 @@ def multiloop_archive(target: str) -> str:
 
 TOOLS = (
     *(marathon_wait, human_feedback, marathon_status),
-    *(multiloop_start, multiloop_iterate, multiloop_measure, multiloop_decide, multiloop_log, multiloop_status),
+    *(
+        multiloop_start,
+        multiloop_try,
+        multiloop_iterate,
+        multiloop_measure,
+        multiloop_decide,
+        multiloop_log,
+        multiloop_status,
+    ),
     *(multiloop_resume, multiloop_pause, multiloop_stop, multiloop_archive),
 )
 
@@ -135,7 +149,7 @@ def _values(measurements: list[float]) -> list[str]:
     return [f"--value={value!r}" for value in measurements]
 
 
-def _run(*words: object) -> str:
+def _run(*words: object, patience: float | None = _PATIENCE) -> str:
     """What a command of ours says. What it refuses is an error with the way on."""
     done = subprocess.run(
         (sys.executable, "-P", "-m", "marathon", *map(str, words)),
@@ -143,7 +157,7 @@ def _run(*words: object) -> str:
         capture_output=True,
         text=True,
         errors="replace",
-        timeout=_PATIENCE,
+        timeout=patience,
         check=False,
     )
     if done.returncode:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from marathon.core.lanes.blocks import SEEN
 from marathon.core.lanes.model import LaneState, Row
-from marathon.core.lanes.noise import NoiseFloor
 from marathon.core.lanes.numbers import number
 from marathon.core.lanes.rules import PIVOT_AT, REFINE_AT, lesson
 from marathon.core.text import one_line
@@ -16,12 +16,12 @@ from marathon.core.text import one_line
 _TRIED, _LESSONS = 20, 5
 
 
-def brief(state: LaneState, rows: Sequence[Row], floor: NoiseFloor | None) -> str:
-    parts = [_task(state, floor), _history(state, rows), _ladder(state), _worth_retrying(rows)]
+def brief(state: LaneState, rows: Sequence[Row]) -> str:
+    parts = [_task(state, rows), _history(state, rows), _ladder(state), _worth_retrying(rows)]
     return "\n\n".join(part for part in parts if part)
 
 
-def _task(state: LaneState, floor: NoiseFloor | None) -> str:
+def _task(state: LaneState, rows: Sequence[Row]) -> str:
     name, direction = state.metric_name or "the number", state.metric_direction
     lines = [
         "Make one change that improves the number, and nothing else. Do not measure for the record: when you stop, "
@@ -29,14 +29,18 @@ def _task(state: LaneState, floor: NoiseFloor | None) -> str:
         f"Verify prints {name}; {direction} is better: `{one_line(state.verify_command or '', 500)}`",
     ]
     if state.reference is not None:
-        noise = "" if floor is None else f" A gain below {number(floor.smallest_gain)} is lost in the noise."
+        seen = max((SEEN * row.noise for row in rows if row.noise), default=0.0)
+        noise = f" A gain under {100 * seen:.2g} % is mostly lost in the noise." if seen else ""
         lines.append(f"To beat: {number(state.reference)}.{noise}")
     if state.guard_command:
         lines.append(f"This must keep passing: `{one_line(state.guard_command, 500)}`")
     if state.also:
         lines.append(f"May not get much worse (metric:better:how much): {', '.join(map(one_line, state.also))}")
-    if frozen := state.frozen_paths or state.protected_paths:
-        lines.append(f"Must not change: {', '.join(one_line(path, 100) for path in frozen)}")
+    if state.only_paths:
+        lines.append(f"Only these may change: {', '.join(one_line(path, 100) for path in state.only_paths)}")
+    else:
+        frozen = ", ".join(one_line(path, 100) for path in state.frozen_paths or state.protected_paths or ())
+        lines.append(f"Must not change: tests, build and test settings{frozen and ', '}{frozen}")
     if state.scope:
         lines.append(f"Stay within: {one_line(state.scope, 500)}")
     lines.append(
@@ -58,7 +62,8 @@ def _history(state: LaneState, rows: Sequence[Row]) -> str:
 
 def _outcome(row: Row) -> str:
     figure = f"{number(row.metric)}, " if row.metric is not None else ""
-    return f"{figure}{row.action}"
+    failed = ", ".join(one_line(each.name, 60) for each in row.checks or () if not each.passed)
+    return f"{figure}{row.action}" + (f" (failed: {failed})" if failed else "")
 
 
 def _ladder(state: LaneState) -> str:

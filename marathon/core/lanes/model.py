@@ -22,8 +22,9 @@ Status = Literal["running", "paused", "completed", "stopped", "archived"]
 Recommended = Literal["keep", "revert", "log"]
 Escalation = Literal["refine", "pivot", "stop"]
 Confidence = Literal["high", "medium", "low"]
+RuleName = Literal["strict", "loose"]
 # Rows that finish no iteration. Readers of the original's format count nothing for an action that they do not know.
-MARKS = ("baseline", "resumed", "drift")
+MARKS = ("baseline", "resumed", "paused", "stopped", "confirmed")
 
 
 class Refused(WrongUsage):
@@ -94,11 +95,17 @@ class Row(_Record):
     acceptance_passed: bool | None = None
     acceptance_reason: str | None = None
     setup: dict[str, Any] | None = None  # of a mark: what holds from here on
-    # Of a row that the runner made: its commit, the reference's samples taken in turn, the noise of the baseline.
-    commit: str | None = Field(default=None, pattern="^[0-9a-f]{7,64}$")
+    # Of a row that the runner made
+    commit: str | None = Field(default=None, pattern="^[0-9a-f]{7,64}$")  # what was kept; of a baseline, the beginning
     tried: str | None = Field(default=None, pattern="^[0-9a-f]{7,64}$")  # of a change that was taken back, its commit
+    tree: str | None = None  # what was measured
+    seed: int | None = None  # of the order in which the runs of a block were made
+    blocks: list[list[float]] | None = None  # two numbers of the reference, then two of the candidate
+    chance: float | None = None  # that a change without a gain looks so good
+    ratio: list[float] | None = None  # the number by the reference's, and its interval
+    doubtful: str | None = None  # why a human should look at what was kept
     reference_measurements: list[float] | None = None
-    noise: float | None = None
+    noise: float | None = None  # of the baseline, as a share of the number
 
     @property
     def is_mark(self) -> bool:
@@ -141,6 +148,14 @@ class LaneState(_Record):
     goal: str | None = None
     measured_by: Measurer | None = None  # not set: whoever measures the baseline
     min_measurements: int | None = None
+    timed: bool | None = None  # the number is how long verify takes
+    setup_command: str | None = None  # run once in each tree, before anything is measured there
+    only_paths: list[str] | None = None  # what may be changed; not set: everything but what measures
+    rule: RuleName | None = None  # not set: strict
+    min_gain: float | None = None  # as a share: 0.02 is 2 %
+    ladder: Literal["seed"] | None = None  # not set: it advises and stops nothing
+    careful: bool | None = None  # a gain that looks too good is asked about
+    keep_home: bool | None = None  # commands see the user's own HOME
     timeout: float | None = None  # seconds for one run of verify or guard; 0 is none
     target_metric: float | None = None
     max_iterations: int | None = None
@@ -149,7 +164,6 @@ class LaneState(_Record):
     also: list[str] | None = None  # secondary metrics, as core/lanes/also.py reads them
     protected_paths: list[str] | None = None
     frozen_paths: list[str] | None = None  # these, and the programs that verify and guard start
-    frozen: dict[str, str] | None = None  # a digest of every file below them
     in_place: bool | None = None
     active_iteration: ActiveIteration | None = None
     started_at: str = ""
@@ -193,7 +207,8 @@ PINNED = frozenset(
     {
         *("verify_command", "guard_command", "prompt_verifier", "metric_name", "metric_json", "metric_regex"),
         *("metric_direction", "acceptance_mode", "measured_by", "min_measurements", "timeout", "target_metric"),
-        *("max_iterations", "plateau", "also", "protected_paths", "frozen_paths", "frozen", "in_place"),
+        *("max_iterations", "plateau", "also", "protected_paths", "frozen_paths", "in_place"),
+        *("timed", "setup_command", "only_paths", "rule", "min_gain", "ladder", "careful", "keep_home"),
     }
 )
 SETUP = set(PINNED | {"mode", "goal", "scope", "started_at"})

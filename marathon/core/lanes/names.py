@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -46,6 +47,7 @@ UNNAMED: dict[str, tuple[Status, ...]] = {
     "stop": ("running",),
     "archive": _ENDED,
     "status": _UNFINISHED + _ENDED,
+    "try": ("running",),
 }
 
 
@@ -59,7 +61,7 @@ def split(target: str) -> tuple[str, str | None]:
     """A target as lane and run, of which the run may be left out."""
     lane, slash, tag = target.strip().partition("/")
     lane, tag = lane.strip(), tag.strip()
-    return valid_name(lane, "lane"), valid_name(tag, "run") if slash else None
+    return valid_name(lane, "loop"), valid_name(tag, "run") if slash else None
 
 
 def pick(target: str, runs: Sequence[Run], verb: str) -> Run:
@@ -78,7 +80,12 @@ def pick(target: str, runs: Sequence[Run], verb: str) -> Run:
         raise Refused(f"{named[0].name} is {named[0].status}.", way if named[0].status == "archived" else resume)
     if named:
         raise ambiguous(named, "resume", f"No run of {lane} is {' or '.join(fits)}.")
-    raise Refused(f"There is no loop {one_line(target, 140)}.", _LIST)
+    there = ", ".join(run.name for run in runs[:8] if run.status != "archived")
+    new = f"To start one for this goal: pi-marathon loop run {shlex.quote(one_line(target, 60))} --verify CMD"
+    raise Refused(
+        f"There is no loop {one_line(target, 140)}.",
+        f"There are: {there}. {_LIST}" if there else new if verb == "run" else _LIST,
+    )
 
 
 def chosen(target: str, runs: Sequence[Run], verb: str) -> list[Run]:

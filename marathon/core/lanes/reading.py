@@ -19,6 +19,10 @@ class NoMetric(ValueError):
     """The output has no number that can be used. This is a crash of verify, never a 0."""
 
 
+class Contradiction(NoMetric):
+    """The same number was printed twice, and not the same. One of them is not verify's."""
+
+
 @dataclass(frozen=True)
 class Reading:
     metric: float
@@ -33,15 +37,19 @@ def read_metric(
         return Reading(_by_path(output, json_path))
     if regex is not None:
         return Reading(_by_regex(output, regex))
-    lines = [match for line in output.splitlines() if (match := _LINE.fullmatch(line.rstrip("\r")))]
-    if lines:
-        return _by_lines([(match[1], match[2]) for match in lines], name)
+    if values := metric_lines(output):
+        return _by_lines(values, name)
     words = output.split()
     if len(words) == 1:
         return Reading(number_in(words[0]))
     what = f"METRIC {name or 'NAME'}=X"
     found = "nothing" if not words else "more than a number"
     raise NoMetric(f"verify printed {found}; it should print a line {what}, or the number alone")
+
+
+def answers(output: str) -> tuple[str, ...]:
+    """What verify's program has found out. It has to be the same on both sides."""
+    return tuple(line.strip() for line in output.splitlines() if line.startswith("ANSWER "))
 
 
 def number_in(text: str) -> float:
@@ -54,15 +62,20 @@ def number_in(text: str) -> float:
     return value
 
 
-def _by_lines(lines: list[tuple[str, str]], name: str | None) -> Reading:
-    names = [each for each, _ in lines]
-    for each in names:
-        if names.count(each) > 1:
-            raise NoMetric(f"verify printed METRIC {each} {names.count(each)} times")
-    values = {each: number_in(text) for each, text in lines}
+def metric_lines(output: str) -> dict[str, float]:
+    """Every METRIC line."""
+    values: dict[str, float] = {}
+    for match in filter(None, (_LINE.fullmatch(line.rstrip("\r")) for line in output.splitlines())):
+        value = number_in(match[2])
+        if values.setdefault(match[1], value) != value:
+            raise Contradiction(f"METRIC {match[1]} was printed twice, as {values[match[1]]:.6g} and as {value:.6g}")
+    return values
+
+
+def _by_lines(values: dict[str, float], name: str | None) -> Reading:
     if name is None and len(values) > 1:
         raise NoMetric(f"verify printed several metrics ({', '.join(values)}); --metric says which one counts")
-    chosen = name if name is not None else names[0]
+    chosen = name if name is not None else next(iter(values))
     if chosen not in values:
         raise NoMetric(f"verify printed no METRIC {chosen}, only {', '.join(values)}")
     return Reading(values.pop(chosen), values)

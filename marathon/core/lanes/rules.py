@@ -10,7 +10,17 @@ from itertools import takewhile
 from statistics import median
 from typing import Any, cast
 
-from marathon.core.lanes.model import PINNED, ActiveIteration, Check, Escalation, LaneState, Recommended, Row, state_of
+from marathon.core.lanes.model import (
+    PINNED,
+    ActiveIteration,
+    Check,
+    Escalation,
+    LaneState,
+    Recommended,
+    Row,
+    Status,
+    state_of,
+)
 from marathon.core.lanes.numbers import better, confidence, improved, number, reached
 from marathon.core.text import one_line
 
@@ -31,10 +41,10 @@ def applied(state: LaneState, row: Row) -> LaneState:
         changes |= _set_up(state, row) | dict.fromkeys(("baseline", "current_metric", "best_metric"), row.metric)
     elif row.action == "resumed":
         changes |= _set_up(state, row) | {"consecutive_failures": 0, "pivot_count": 0}
-    elif row.action == "drift" and row.metric is not None:
-        changes["current_metric"] = row.metric
     elif row.action == "keep":
         changes |= _moved(state, row) | {"consecutive_failures": 0}
+        if state.measured_by == "runner":  # the seed's ladder gives pivots back to no one
+            changes["pivot_count"] = 0
     elif row.action == "log":
         changes |= _moved(state, row)
     elif row.action == "revert":
@@ -86,13 +96,33 @@ def _set_up(state: LaneState, row: Row) -> dict[str, Any]:
     return {name: getattr(known, name) for name in PINNED & known.model_fields_set}
 
 
-def _status_after(state: LaneState, row: Row) -> str:
+def _status_after(state: LaneState, row: Row) -> Status:
     if row.escalation_type == "stop":
         return "stopped"
-    if row.action == "resumed":
-        return "running"
+    if row.action in _STATUS:
+        return _STATUS[row.action]
     checked = row.action != "baseline" or row.acceptance_passed is not False
     return "completed" if checked and end_of(state, iterated=row.action != "baseline") else state.status
+
+
+_STATUS: dict[str, Status] = {"resumed": "running", "paused": "paused", "stopped": "stopped"}
+
+
+def runners_own(rows: Sequence[Row]) -> tuple[Row, ...]:
+    """The rows since the runner measures: its own baseline and all after it. An agent may have measured before."""
+    first = next((at for at, row in enumerate(rows) if row.action == "baseline" and row.commit), len(rows))
+    return tuple(rows[first:])
+
+
+def replayed(rows: Sequence[Row]) -> LaneState | None:
+    """The lane of a runner's journal, which has all that was ever settled. None before anything was measured."""
+    first = next((row.setup for row in rows if row.setup), None)
+    if first is None:
+        return None
+    state = state_of(first)
+    for row in rows:
+        state = applied(state, row).with_(last_updated=row.timestamp)
+    return state
 
 
 def rebuilt(snapshot: LaneState, rows: Sequence[Row]) -> LaneState:
@@ -136,7 +166,7 @@ def baseline_row(state: LaneState, values: Sequence[float], checks: Sequence[Che
         confidence=confidence(values),
         checks=list(checks) or None,
         acceptance_passed=all(each.passed for each in checks),
-        setup=state.setup(),
+        setup={**state.setup(), "lane": state.lane, "runTag": state.run_tag},
         **more,
     )
 
@@ -193,10 +223,10 @@ def _said(checks: Sequence[Check]) -> str:
 # The ladder, and how a lane ends
 
 
-def escalation(streak: int, pivots: int) -> Escalation | None:
-    """What a failure leads to, by the length of the streak that it ends."""
+def escalation(streak: int, pivots: int, *, stops: bool = True) -> Escalation | None:
+    """What a failure leads to, by the length of the streak that it ends. Without `stops` the ladder only advises."""
     if streak >= PIVOT_AT:
-        return "stop" if pivots >= MOST_PIVOTS else "pivot"
+        return "stop" if stops and pivots >= MOST_PIVOTS else "pivot"
     return "refine" if streak >= REFINE_AT else None
 
 

@@ -19,7 +19,7 @@ REVERTED, KEPT = row(1, "revert", "unroll the loop", 105), row(2, "keep", "cache
 
 
 def test_what_was_tried_is_told_with_its_number_and_verdict() -> None:
-    told = brief(STATE, [REVERTED, KEPT], None)
+    told = brief(STATE, [REVERTED, KEPT])
     assert "- 1. unroll the loop: 105, revert\n- 2. cache the table: 90, keep" in told
     assert "Lessons:\n\n- " in told
 
@@ -28,9 +28,9 @@ def test_what_was_tried_is_told_with_its_number_and_verdict() -> None:
     ("rows", "is_asked"), [([REVERTED, KEPT], True), ([KEPT], False), ([KEPT, row(3, "revert", "inline", 99)], False)]
 )
 def test_a_keep_makes_earlier_discards_worth_another_look(rows: list[Row], is_asked: bool) -> None:
-    told = brief(STATE, rows, None)
+    told = brief(STATE, rows)
     assert (f"{AGAIN}\n\n- 1. unroll the loop" in told, AGAIN in told) == (is_asked, is_asked)
 
 
 def test_no_bound_is_told() -> None:
-    assert "9" not in brief(STATE, [], None)
+    assert "9" not in brief(STATE, [])

@@ -1,4 +1,4 @@
-"""The course of a measured loop: which step follows from which records."""
+"""The course of a measured loop: which step follows from which records, and which row from which measurement."""
 
 from __future__ import annotations
 
@@ -8,52 +8,45 @@ from typing import Any
 import pytest
 
 from marathon.core.budgets import Limits
-from marathon.core.courses.measured import Bench, MeasuredLoop
+from marathon.core.courses.measured import Bench, MeasuredLoop, bench_of
 from marathon.core.decide import next_step
-from marathon.core.lanes.model import LaneState
+from marathon.core.lanes.blocks import Block
+from marathon.core.lanes.model import Check, LaneState, Row
+from marathon.core.lanes.rules import baseline_row
+from marathon.core.lanes.trial import AT_START, Trial, noise_line, trial_row
 from marathon.core.life import Life, fold
 from marathon.core.records import (
     Answer,
-    CandidateTaken,
     Gate,
-    LaneOpened,
-    Measured,
-    MeasurementKind,
     Proposal,
     Record,
+    RowAdded,
     SessionEnded,
     SessionStarted,
-    Settled,
+    Trying,
     parse_record,
 )
-from marathon.core.steps import Finish, Measure, RunSession, Settle, Step, TakeCandidate
+from marathon.core.steps import AddRow, Finish, Measure, RunSession, Step
 
 COURSE = MeasuredLoop()
 STARTED = SessionStarted(iteration=1, phase="iterate", agent="command", runner="m-1")
 ENDED = SessionEnded(ending="ended", proposal=Proposal(state="running", phase="iterate", note="cache it"))
-STEADY = Measured(kind="baseline", candidate=[100.0] * 5, reference=[100.0] * 5)
-FAILED_GUARD = {"name": "guard", "passed": False, "kind": "guard"}
+FAILED_GUARD = Check(name="guard", passed=False, kind="guard")
+WON = Block((100, 101), (90, 91))
+SAME = Block((100, 101), (100, 101))
 
 
-def opened(resumes: int = 0, **settings: Any) -> LaneOpened:
-    state = LaneState(lane="perf", run_tag="r1", mode="optimize", verify_command="./bench", **settings)
-    return LaneOpened(state=state.facts(), commit="c0", resumes=resumes)
+def loop(**settings: Any) -> LaneState:
+    state = LaneState(lane="perf", run_tag="r1", mode="optimize", verify_command="./bench", measured_by="runner")
+    return state.with_(**settings)
 
 
-def taken(tree: str = "t1", summary: str = "1 file changed") -> CandidateTaken:
-    return CandidateTaken(tree=tree, summary=summary)
-
-
-def screen(*values: float, **more: Any) -> Measured:
-    return Measured(kind="screen", candidate=list(values), **more)
-
-
-def confirm(value: float, reference: float = 100, **more: Any) -> Measured:
-    return Measured(kind="confirm", candidate=[value] * 5, reference=[reference] * 5, **more)
+def begun(values: tuple[float, ...] = (100.0,) * AT_START, **settings: Any) -> list[Record]:
+    row = baseline_row(loop(**settings), values, [], commit="c" * 40, tree="t0")
+    return [RowAdded(row=row.facts())]
 
 
 def life_of(*records: Record) -> Life:
-    """As the journal has them. A step that settles is carried out as the runner would."""
     stamped = [replace(record, n=n) for n, record in enumerate([COURSE.begin(), *records], start=1)]
     return fold([parse_record(record.to_json().encode()) for record in stamped], COURSE)
 
@@ -62,155 +55,162 @@ def step_of(*records: Record) -> Step:
     return next_step(life_of(*records), COURSE, Limits())
 
 
-def settled(*records: Record) -> Settled:
-    step = step_of(*records)
-    assert isinstance(step, Settle), step
-    return Settled(row=dict(step.row), commit="c1")
+def bench(*records: Record) -> Bench:
+    return bench_of(life_of(*records))
 
 
-def begun(**settings: Any) -> list[Record]:
-    first: list[Record] = [opened(**settings), STEADY]
-    return [*first, settled(*first)]
+def row(records: list[Record], trial: Trial, tree: str, **more: Any) -> list[Record]:
+    """The records with one more iteration, as the runner would settle it."""
+    state = bench(*records).state
+    assert state
+    made = trial_row(state, trial).model_copy(update={"tree": tree, **more})
+    return [*records, STARTED, ENDED, Trying(tree=tree, summary="1 file changed"), RowAdded(row=made.facts())]
 
 
-def after(*records: Record, **settings: Any) -> list[Record]:
-    return [*begun(**settings), STARTED, ENDED, *records]
-
-
-def iterated(count: int, **settings: Any) -> list[Record]:
-    """So many iterations that fail their guard."""
+def failing(count: int, **settings: Any) -> list[Record]:
     records = begun(**settings)
     for number in range(count):
-        records += [STARTED, ENDED, taken(f"t{number}"), screen(checks=[FAILED_GUARD])]
-        records.append(settled(*records))
-        if isinstance(step_of(*records), Measure):
-            records.append(Measured(kind="reference", candidate=[100.0] * 5))
+        records = row(records, Trial(checks=(FAILED_GUARD,)), f"t{number + 1}")
     return records
 
 
-@pytest.mark.parametrize(
-    ("records", "expected"),
-    [
-        ([taken()], "screen"),
-        ([taken(), screen(90, 90, 90)], "confirm"),
-        ([taken(), screen(90, 90, 90), confirm(90)], "keep"),
-        ([taken(), screen(90, 90, 90), confirm(100)], "revert"),
-        ([taken(), screen(90, 90, 90), confirm(90, checks=[FAILED_GUARD])], "revert"),
-        ([taken(), screen(90, 90, 90), Measured(kind="confirm", checks=[FAILED_GUARD])], "revert"),
-        ([taken(), screen(90, 90, 90), Measured(kind="confirm", problem="verify printed nothing")], "crash"),
-        ([taken(), screen(90, 90)], "revert"),  # low confidence never keeps
-        ([taken(), screen(100, 100, 100)], "revert"),
-        ([taken(), screen(110, 110, 110)], "revert"),
-        ([taken(), screen(checks=[FAILED_GUARD])], "revert"),
-        ([taken(), screen(problem="verify printed nothing")], "crash"),
-        ([taken(summary="")], "skip"),
-    ],
-)
-def test_what_becomes_of_a_candidate(records: list[Record], expected: str) -> None:
-    step = step_of(*after(*records))
-    assert (step.kind if isinstance(step, Measure) else step.row["action"] if isinstance(step, Settle) else "") == (
-        expected
-    )
+KEPT = Trial((WON,) * 5, "keep")
 
 
-def test_a_session_is_taken_before_anything_is_measured() -> None:
-    assert step_of(opened()) == Measure("baseline")
+def test_what_follows_from_what() -> None:
+    assert step_of() == Measure("baseline")
     assert isinstance(step_of(*begun()), RunSession)
-    assert step_of(*after()) == TakeCandidate()
+    worked = [*begun(), STARTED, ENDED]
+    assert step_of(*worked) == Measure("try", "cache it")
+    cut_off = [*worked, Trying(tree="t1", summary="1 file changed", hypothesis="cache it", seed=7)]
+    assert step_of(*cut_off) == Measure("try", "cache it"), "what was being measured is measured again"
+    assert bench(*cut_off).trying is not None
+    assert isinstance(step_of(*row(begun(), KEPT, "t1", commit="d" * 40)), RunSession)
 
 
 @pytest.mark.parametrize("ending", ["crashed", "timeout", "stopped", "lost", "left"])
 def test_what_a_session_left_that_was_cut_short_is_no_candidate(ending: Any) -> None:
     step = step_of(*begun(), STARTED, replace(ENDED, ending=ending))
-    assert not isinstance(step, TakeCandidate | Measure | Settle)
+    assert not isinstance(step, Measure | AddRow)
 
 
 @pytest.mark.parametrize(
-    "bad",
+    ("trial", "action", "said"),
     [
-        Measured(kind="baseline", problem="verify printed nothing"),
-        Measured(kind="baseline", checks=[FAILED_GUARD]),
-        Measured(kind="baseline", candidate=[1.0] * 5, reference=[2.0] * 5),
+        (KEPT, "keep", "a sure gain, 20 of 20 comparisons won, p 0.00013"),
+        (Trial((SAME,), "drop"), "revert", "no sure gain, 2 of 4 comparisons won, p 0.67"),
+        (Trial((Block((9, 9), (8, 8)),), "keep", noiseless=True), "keep", "better, and the number has no noise"),
+        (replace(KEPT, checks=(FAILED_GUARD,)), "revert", "failed checks: guard"),
+        (Trial(error="verify printed nothing"), "crash", None),
+        (Trial(skipped="nothing was changed"), "skip", None),
     ],
 )
-def test_a_bad_baseline_is_a_gate_until_another_start_measures_again(bad: Measured) -> None:
-    gate = step_of(opened(), bad)
+def test_what_becomes_of_a_candidate(trial: Trial, action: str, said: str | None) -> None:
+    made = trial_row(loop(baseline=100.0), trial)
+    assert (made.action, made.acceptance_reason) == (action, said)
+
+
+def test_a_loop_that_logs_takes_what_passed_its_checks() -> None:
+    state = loop(baseline=100.0, acceptance_mode="log")
+    assert [trial_row(state, each).acceptance_passed for each in (Trial((SAME,)), Trial(checks=(FAILED_GUARD,)))] == [
+        True,
+        False,
+    ]
+
+
+def test_a_gain_that_looks_too_good_is_kept_and_marked_and_with_careful_asked_about() -> None:
+    good = Trial((Block((100, 101), (40, 41)),) * 5, "keep")
+    assert trial_row(loop(baseline=100.0), good).doubtful == "looks too good: see the diff"
+    assert trial_row(loop(baseline=100.0), KEPT).doubtful is None
+    assert isinstance(step_of(*row(begun(), good, "t1", commit="d" * 40)), RunSession)
+    careful = row(begun(careful=True), good, "t1", commit="d" * 40)
+    gate = step_of(*careful)
     assert isinstance(gate, Gate)
-    assert gate.reason == "baseline"
-    open_gate = replace(gate, token="t")
-    assert isinstance(step_of(opened(), bad, open_gate), Gate)
-    assert step_of(opened(), bad, open_gate, opened()) == Measure("baseline")
-    assert step_of(opened(), bad, open_gate, Answer(choice="continue")) == Measure("baseline")
-    assert isinstance(step_of(opened(), bad, open_gate, opened(), STEADY), Settle)
+    assert "loop show perf/r1 1" in gate.message
+    assert isinstance(step_of(*careful, replace(gate, token="t"), Answer(choice="continue")), RunSession)
 
 
-def test_the_same_change_again_is_skipped_and_three_in_a_row_are_a_gate() -> None:
-    records = [*after(taken(), screen(110, 110, 110))]
-    records.append(settled(*records))
+def test_three_sessions_that_leave_nothing_new_are_a_gate() -> None:
+    records = begun()
     for number in range(3):
         assert isinstance(step_of(*records), RunSession), number
-        records += [STARTED, ENDED, taken()]
-        step = step_of(*records)
-        assert isinstance(step, Settle)
-        assert step.row["reason"] == "the same change was tried in iteration 1"
-        records.append(settled(*records))
+        records = row(records, Trial(skipped="nothing was changed"), "t0")
     gate = step_of(*records)
     assert isinstance(gate, Gate)
-    assert gate.reason == "stuck"
+    assert (gate.reason, "nothing was changed" in gate.message) == ("stuck", True)
     assert isinstance(step_of(*records, replace(gate, token="t"), Answer(choice="continue")), RunSession)
 
 
-def test_the_ladder_ends_at_a_gate_and_an_answer_gives_a_fresh_one() -> None:
-    records = iterated(15)
+def test_the_ladder_advises_and_stops_nothing_and_a_keep_gives_the_pivots_back() -> None:
+    records = failing(17)
+    assert isinstance(step_of(*records), RunSession)
+    state = bench(*records).state
+    assert state
+    assert (state.consecutive_failures, state.pivot_count) == (2, 3)
+    kept = bench(*row(records, KEPT, "t99", commit="d" * 40)).state
+    assert kept
+    assert (kept.consecutive_failures, kept.pivot_count) == (0, 0)
+
+
+def test_the_seeds_ladder_ends_at_a_gate_and_an_answer_gives_a_fresh_one() -> None:
+    records = failing(15, ladder="seed")
     gate = step_of(*records)
     assert isinstance(gate, Gate)
     assert gate.reason == "stuck"
-    assert isinstance(step_of(*records, opened()), Gate), "another start alone changes nothing"
-    records += [replace(gate, token="t"), Answer(choice="continue")]
-    resumed = settled(*records)
-    assert resumed.row["action"] == "resumed"
-    bench = life_of(*records, resumed).own
-    assert isinstance(bench, Bench)
-    assert (bench.state.status, bench.state.consecutive_failures, bench.state.pivot_count) == ("running", 0, 0)
+    step = step_of(*records, replace(gate, token="t"), Answer(choice="continue"))
+    assert isinstance(step, AddRow)
+    state = bench(*records, RowAdded(row=dict(step.row))).state
+    assert state
+    assert (state.status, state.consecutive_failures, state.pivot_count) == ("running", 0, 0)
 
 
-def test_the_reference_is_measured_again_after_ten_iterations_and_drift_is_a_row() -> None:
-    records = iterated(9)
-    records += [STARTED, ENDED, taken("t9"), screen(checks=[FAILED_GUARD])]
-    records.append(settled(*records))
-    assert step_of(*records) == Measure("reference")
-    kind: MeasurementKind = "reference"
-    assert isinstance(step_of(*records, Measured(kind=kind, candidate=[100.0] * 5)), RunSession)
-    drift = step_of(*records, Measured(kind=kind, candidate=[130.0] * 5))
-    assert isinstance(drift, Settle)
-    assert (drift.row["action"], drift.row["metric"]) == ("drift", 130)
-    gate = step_of(*records, Measured(kind=kind, problem="verify failed"))
-    assert isinstance(gate, Gate)
-    assert gate.reason == "baseline"
+def test_a_loop_that_kept_something_measures_at_its_end_what_it_has_gained() -> None:
+    records = row(begun(max_iterations=1), KEPT, "t1", commit="d" * 40)
+    assert step_of(*records) == Measure("gained")
+    confirmed = Row(iteration=1, action="confirmed", metric=90.0, baseline=100.0, ratio=[0.9, 0.89, 0.91])
+    assert step_of(*records, RowAdded(row=confirmed.facts())) == Finish()
+    assert step_of(*failing(1, max_iterations=1)) == Finish()
 
 
 def test_a_higher_cap_never_ends_sooner() -> None:
     for cap in range(1, 5):
-        ends = [isinstance(step_of(*iterated(count, max_iterations=cap)), Finish) for count in range(1, 5)]
+        ends = [isinstance(step_of(*failing(count, max_iterations=cap)), Finish) for count in range(1, 5)]
         assert ends == [count >= cap for count in range(1, 5)]
 
 
-def test_only_bounds_and_a_resume_count_of_what_the_files_say_later() -> None:
-    records = iterated(3)
-    changed = opened(max_iterations=7, metric_direction="higher", baseline=5.0, consecutive_failures=0)
-    bench = life_of(*records, changed).own
-    assert isinstance(bench, Bench)
-    state = bench.state
-    assert (state.max_iterations, state.metric_direction, state.baseline) == (7, "lower", 100)
-    assert state.consecutive_failures == 3
-    fresh = life_of(*records, opened(resumes=1)).own
-    assert isinstance(fresh, Bench)
-    assert fresh.state.consecutive_failures == 0
+def test_one_pair_of_runs_that_differ_means_noise_for_good() -> None:
+    assert bench(*begun()).noiseless
+    assert not bench(*begun((100.0,) * (AT_START - 1) + (101.0,))).noiseless
+    records = row(begun(), Trial((SAME,), "drop"), "t1")
+    assert not bench(*records).noiseless
+    assert not bench(*row(records, Trial((Block((1, 1), (1, 1)),), "drop"), "t2")).noiseless
 
 
-@pytest.mark.parametrize(("memory", "action"), [(104.0, "keep"), (106.0, "revert")])
-def test_a_secondary_metric_may_get_worse_only_so_much(memory: float, action: str) -> None:
-    both: dict[str, Any] = {"also": {"memory": [memory] * 5}, "also_reference": {"memory": [100.0] * 5}}
-    step = step_of(*after(taken(), screen(90, 90, 90), confirm(90, **both), also=["memory:lower:5%"]))
-    assert isinstance(step, Settle)
-    assert step.row["action"] == action
+def test_a_pause_leaves_what_is_open() -> None:
+    gate = Gate(reason="question", phase="iterate", message="which?", token="t")
+    paused = RowAdded(row=Row(iteration=0, action="paused").facts())
+    life = life_of(*begun(), STARTED, replace(ENDED, question="which?"), gate, paused)
+    assert life.gate is not None
+    state = bench_of(life).state
+    assert state
+    assert state.status == "paused"
+
+
+def test_what_an_agent_measured_before_is_no_ground_for_the_runner() -> None:
+    """Its rows are kept, and a baseline of the runner's own is measured."""
+    reported = [Row(iteration=n, action="keep", metric=1.0) for n in (1, 2)]
+    records: list[Record] = [RowAdded(row=each.facts()) for each in reported]
+    assert step_of(*records) == Measure("baseline")
+    both = bench(*records, RowAdded(row=baseline_row(loop(iteration=2), (100.0,), [], commit="c" * 40).facts()))
+    assert both.state
+    assert (both.state.best_metric, both.state.keeps, both.state.iteration, len(both.rows)) == (100, 0, 2, 3)
+
+
+def test_the_noise_says_which_gain_is_mostly_missed() -> None:
+    assert noise_line([100.0] * 12, "time") == "time has no noise: any gain can be seen"
+    assert noise_line([90, 100, 110] * 4, "time") == "noise 15 %: a gain under 33 % is mostly missed"
+
+
+def test_what_a_session_left_before_a_pause_is_tried_after_it() -> None:
+    marks = [RowAdded(row=Row(iteration=0, action=action).facts()) for action in ("paused", "resumed")]
+    assert step_of(*begun(), STARTED, ENDED, *marks) == Measure("try", "cache it")

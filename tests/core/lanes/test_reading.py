@@ -40,7 +40,7 @@ def test_a_number_that_is_meant(output: str, options: dict[str, Any], metric: fl
         ("1,234", {}, "not a number"),
         ("1_000", {}, "not a number"),
         ("٣", {}, "not a number"),
-        ("METRIC a=1\nMETRIC a=1\n", {}, "2 times"),
+        ("METRIC a=1\nMETRIC a=2\n", {}, "printed twice, as 1 and as 2"),
         ("METRIC a=1\nMETRIC b=1\n", {}, "--metric says"),
         ("METRIC a=1\n", {"name": "b"}, "no METRIC b, only a"),
         ("METRIC a=NaN\n", {"name": "a"}, "not a number"),

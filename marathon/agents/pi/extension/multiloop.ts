@@ -18,11 +18,12 @@ const PROGRAM = "pi-marathon";
 const FOLDER = ".multiloop";
 const STATUS = "multiloop";
 const PATIENCE = 60_000; // milliseconds; another command may hold the lock for ten seconds
+const NOT_AGREED = /no one has agreed to them yet/;
 const MOST_OUTPUT = 64 * 1024 * 1024;
 const MOST_TURNS = 200; // one after the other, without a word of the human
 const MOST_IDLE = 3; // turns one after the other that do nothing for a loop
 const CONTROL = /\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
-const TYPED = new RegExp(`${PROGRAM} loop (start|iterate|measure|decide|log|status|resume|pause|stop|archive)\\b`, "g");
+const TYPED = new RegExp(`${PROGRAM} loop (start|try|iterate|measure|decide|log|status|resume|pause|stop|archive)\\b`, "g");
 
 export default function (pi: ExtensionAPI): void {
   if (process.env.MARATHON_RUNNER_ID) return; // in a session of a marathon the runner decides what comes next
@@ -102,7 +103,7 @@ function rest(why: string, ctx: ExtensionContext): void {
 const VERBS = ["ls", "status", "resume", "pause", "stop", "archive", "rm"];
 const BEGIN =
   "Find the command that prints the number, and the one that has to pass before anything is kept. Start the loop with " +
-  "multiloop_start, record the baseline with multiloop_measure, then go on with multiloop_iterate.";
+  "multiloop_start. Then change one thing, and multiloop_try measures it and keeps it or takes it back, again and again.";
 
 async function typed(pi: ExtensionAPI, args: string, ctx: ExtensionContext): Promise<void> {
   turns = idle = 0;
@@ -147,7 +148,7 @@ type Tool = { verb: string; about: string; parameters: Fields; words: (given: Fi
 const TOOLS: Tool[] = [
   {
     verb: "start",
-    about: "Start a measured loop: change one thing, measure, keep what improves a number. Then measure the baseline.",
+    about: "Start a measured loop: change one thing, then multiloop_try measures it and keeps what improves a number.",
     parameters: {
       lane: Type.String({ description: "Its name: letters, digits, dot, underscore, dash" }),
       mode: oneOf("optimize", "punchlist", "research", "dev"),
@@ -165,7 +166,7 @@ const TOOLS: Tool[] = [
     words: (given) => [
       ...options(given, {
         lane: "lane",
-        mode: "mode",
+        kind: "mode",
         run: "runTag",
         verify: "verifyCommand",
         guard: "guardCommand",
@@ -176,14 +177,22 @@ const TOOLS: Tool[] = [
         acceptance: "acceptanceMode",
         scope: "scope",
       }),
-      "--measured-by=agent",
+      ...(given.verifyCommand ? ["--in-place"] : []),
       "--",
       given.goal,
     ],
   },
   {
+    verb: "try",
+    about:
+      "Measure what you changed in the tree, by the loop's own commands. It is kept as a commit, or taken back. The first " +
+      "call measures the tree before any change, too. It may take long.",
+    parameters: { lane, hypothesis },
+    words: (given) => [...options(given, { hypothesis: "hypothesis" }), "--", given.lane],
+  },
+  {
     verb: "iterate",
-    about: "Start the next iteration of a loop. It tells what to beat, what was tried, and what to run.",
+    about: "When you measure yourself: start the next iteration of a loop. It tells what to beat, what was tried, and what to run.",
     parameters: { lane, runTag: text("The run, if the lane has several"), hypothesis, changes },
     words: (given) => [
       ...options(given, { hypothesis: "hypothesis", changes: "changes" }),
@@ -262,7 +271,7 @@ function register(pi: ExtensionAPI, { verb, about, parameters, words }: Tool): v
     async execute(_id, given, signal, _onUpdate, ctx) {
       const works = !LOOKING.includes(verb);
       if (works) turn.spoke = false; // it went on with the loop after that
-      const details = await told([verb, "--json", ...words(given as Fields)], ctx.cwd, signal);
+      const details = await agreed([verb, "--json", ...words(given as Fields)], ctx, signal);
       turn.worked ||= works; // a call that is refused leads nowhere
       learn(verb, details, ctx);
       if (listed(details).length > 0) attach(pi);
@@ -273,10 +282,21 @@ function register(pi: ExtensionAPI, { verb, about, parameters, words }: Tool): v
 
 // The program
 
+/** What a command answers. The human is asked where no one has agreed to the loop's commands yet. */
+async function agreed(words: string[], ctx: ExtensionContext, signal?: AbortSignal): Promise<any> {
+  try {
+    return await told(words, ctx.cwd, signal);
+  } catch (error) {
+    const { message } = error as Error;
+    if (!NOT_AGREED.test(message) || !ctx.hasUI || !(await ctx.ui.confirm("Run these commands?", message))) throw error;
+    return told([...words.slice(0, 2), "--trust", ...words.slice(2)], ctx.cwd, signal);
+  }
+}
+
 /** The object that a command of the program answers. A refusal is an error with the way on. */
 function told(words: string[], cwd: string, signal?: AbortSignal): Promise<any> {
   return new Promise((resolve, reject) => {
-    const how = { cwd, timeout: PATIENCE, maxBuffer: MOST_OUTPUT, signal };
+    const how = { cwd, timeout: words[0] === "try" ? 0 : PATIENCE, maxBuffer: MOST_OUTPUT, signal };
     execFile(PROGRAM, ["loop", ...words], how, (error, stdout, stderr) => {
       if ((error as NodeJS.ErrnoException | null)?.code === "ENOENT") {
         return reject(new Error(`${PROGRAM} is not on the PATH of this pi. Ask the human to install it.`));
@@ -317,7 +337,7 @@ function learn(verb: string, answer: any, ctx: ExtensionContext): void {
   for (const one of listed(answer)) {
     note(one);
     if (!running.has(one.target)) due.delete(one.target);
-    else if (!LOOKING.includes(verb) && isForAgents(one)) due.set(one.target, one.next);
+    else if (verb === "try" || (!LOOKING.includes(verb) && isForAgents(one))) due.set(one.target, one.next);
   }
   show(ctx);
 }
