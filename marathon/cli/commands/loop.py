@@ -94,7 +94,7 @@ def loop() -> None:
     """Loops: change one thing, measure, keep what surely improves the number.
 
     \b
-    pi-marathon loop run "Make parse() faster" --verify ./bench.sh --guard "make test"
+    pi-marathon loop run "Make parse() faster" --verify ./bench.sh
     pi-marathon loop run NAME            go on with a loop, a session per change
     pi-marathon loop try NAME            measure what you changed yourself
 
