@@ -348,10 +348,8 @@ SVG = """\
 
 
 def picture_the_gate(room: Room) -> None:
-    rounds = iter(
-        [(FIRST_PLAN, "Two steps; nothing is stored."), (SECOND_PLAN, "c1 is answered; tests are a step now.")]
-    )
-    room.plays(by_phase({"research": [research], "plan": [lambda _: planned(*next(rounds))] * 2}))
+    first, second = planned(FIRST_PLAN, "Two steps."), planned(SECOND_PLAN, "c1 is answered; tests are a step now.")
+    room.plays(by_phase({"research": [research], "plan": [lambda _: first, lambda _: second]}))
     assert room.cli("--task", TASK).returncode == 3
     assert room.cli("approve", TASK).returncode == 0
     assert room.cli("--task", TASK).returncode == 3

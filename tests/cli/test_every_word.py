@@ -15,7 +15,8 @@ from marathon.cli.main import COMMANDS, REMOVED, cli
 from tests.support.world import ROOT
 
 PAGES = [
-    *(ROOT / "docs" / f"{name}.md" for name in ("agents", "inside-pi", "loops", "reference", "stream", "workflows")),
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "skills").glob("*/*.md")),
     *sorted((ROOT / "marathon/agents").glob("**/*.md")),
 ]
