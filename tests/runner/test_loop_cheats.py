@@ -184,3 +184,17 @@ def test_answers_are_compared(world: World, answer: str) -> None:
     loop.run()
     row = loop.rows()[1]
     assert (row["action"], "answers" in why(row)) == (("keep", False) if answer == "42" else ("revert", True))
+
+
+def test_only_what_was_named_may_change_and_a_number_after_much_output_counts(world: World) -> None:
+    loop = LoopWorld(world)
+    much = "head -c 2000000 /dev/zero | tr '\\0' x | fold -w 10000"
+    (loop.project / "bench.sh").write_text(f"{much}; echo; echo METRIC ms=$(cat src/speed)\n")
+    loop.sh(f"mkdir src; mv speed src; {COMMIT} src")
+    loop.start("--only", "src", "--metric", "ms", "--max-iterations", "2")
+    loop.steps("echo 90 > src/speed; echo x > other", "echo 90 > src/speed")
+    loop.run()
+    first, second = loop.rows()[1:3]
+    assert (first["action"], "other may not be changed (--only src)" in why(first)) == ("revert", True)
+    assert (second["action"], second["metric"]) == ("keep", 90)
+    assert "Only these may change: src" in loop.prompt(1)
