@@ -91,10 +91,12 @@ class AcpAgent:
 
     def __init__(self, name: str, args: tuple[str, ...]) -> None:
         self.name = name
-        self.allowed: tuple[str, ...] = ALLOWED
-        while args[:1] == (ALLOW,):
-            self.allowed, args = (*self.allowed, *args[1:2]), args[2:]
         row = ROWS.get(name)
+        self.allowed: tuple[str, ...] = ALLOWED
+        while ALLOW in (args if row else args[:1]):  # before a program of its own; that one may have such a flag too
+            at = args.index(ALLOW)
+            self.allowed, args = (*self.allowed, *args[at + 1 : at + 2]), (*args[:at], *args[at + 2 :])
+        self.tail = () if row else args  # what has to stand at the end of the command
         self.row = row or Row(Program(args[0] if args else "", "", (), "log in with the program itself"), args[1:])
         self.argv = (self.row.program.name, *self.row.argv, *(args if row else ()))
         self.stays_inside = any(os.path.basename(word) in _STAYS_INSIDE for word in self.argv)
@@ -172,7 +174,7 @@ class _Session(Conversation):
         return replace(self._ending(), seconds=self.seconds, steered=tuple(self.steered), session=self._session)
 
     def _ending(self) -> Outcome:
-        exit, denied = self.exit, denials(self._agent.name, self._denied)
+        exit, denied = self.exit, denials(self._agent.name, self._denied, self._agent.tail)
         if exit is not None and (stopped := interruption(exit)):
             return stopped
         if exit is not None and not self.is_over():
