@@ -33,6 +33,7 @@ from marathon.process.sandbox import wall_of
 from marathon.process.start import Command
 from marathon.process.supervisor import Resident
 
+_VERSION = 1  # of the protocol
 _STEER = "_session/steering"
 _STAYS_INSIDE = ("codex-acp",)  # measured: it cannot write the task's folder from a worktree, whatever it is told
 _MOST_GO_ONS = 10  # in a session
@@ -165,7 +166,7 @@ class _Session(Conversation):
         else:
             able = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
             about = {"name": "pi-marathon", "version": __version__}
-            self._request("initialize", protocolVersion=1, clientCapabilities=able, clientInfo=about)
+            self._request("initialize", protocolVersion=_VERSION, clientCapabilities=able, clientInfo=about)
         self.converse(self.is_over)
         able = table_in(table_in(self._agent.greeting.get("agentCapabilities")).get("sessionCapabilities"))
         self.can_be_closed = bool(self._session) and "close" in able
@@ -175,7 +176,7 @@ class _Session(Conversation):
 
     def _ending(self) -> Outcome:
         exit, denied = self.exit, denials(self._agent.name, self._denied, self._agent.tail)
-        if exit is not None and (stopped := interruption(exit)):
+        if exit is not None and not self.mute and (stopped := interruption(exit)):
             return stopped
         if exit is not None and not self.is_over():
             return self.crashed(exit)
@@ -205,6 +206,9 @@ class _Session(Conversation):
 
     def is_over(self) -> bool:
         return self._failure is not None or bool(self._reason and not self._prompts())
+
+    def has_answered(self) -> bool:
+        return bool(self._agent.greeting)
 
     def listens(self) -> bool:
         return bool(self._prompts()) and self.can_be_steered()
@@ -240,7 +244,12 @@ class _Session(Conversation):
             self._failure = failure_in(error)
         elif method == "initialize":
             self._agent.greeting = result
-            self._new_session()
+            if result.get("protocolVersion") == _VERSION:
+                self._new_session()
+            else:
+                other = one_line(str(result.get("protocolVersion")), 20)
+                said = f"{self.program} speaks version {other} of the Agent Client Protocol, and we speak {_VERSION}."
+                self._failure = Failure(f"{said} Install another version of it.", permanent=True)
         elif method == "session/new":
             self._session = one_line(str(result.get("sessionId", "")), 100)
             options = {each.get("id"): each for each in tables_in(result.get("configOptions"))}

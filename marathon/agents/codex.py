@@ -200,6 +200,7 @@ class _Session(OneSession):
         self._reading = Reading()
         self._open: dict[int, str] = {}  # our requests without a response, each with the steering it sends
         self._number = 0
+        self._answers = 0
 
     def begin(self) -> None:
         self._request("initialize", clientInfo={"name": "pi-marathon", "version": __version__})
@@ -219,6 +220,9 @@ class _Session(OneSession):
     def is_over(self) -> bool:
         """A message that was refused because the turn had ended is for the next session."""
         return self.hung_up or (self._reading.over and not any(self._open.values()))
+
+    def has_answered(self) -> bool:
+        return self._answers > 0
 
     def listens(self) -> bool:
         return bool(self._reading.turn) and not self._reading.over
@@ -242,6 +246,7 @@ class _Session(OneSession):
         self.send({"id": self._number, "method": method, "params": params})
 
     def _answered(self, response: dict[str, Any]) -> None:
+        self._answers += 1
         reading, steering = self._reading, self._open.pop(response.get("id", 0), "")
         error = table_in(response.get("error"))
         if steering and error:

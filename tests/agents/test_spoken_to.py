@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from marathon.agents import conversation
+from marathon.agents.acp import AcpAgent
 from marathon.agents.base import Agent, Host, Outcome
 from marathon.agents.claude.stream import ClaudeStream
 from marathon.agents.codex import CodexStream
@@ -73,7 +75,11 @@ class Speaker:
             Host(
                 project=self.folder,
                 prompt=str(prompt),
-                env={"PATH": str(self.folder), "MARATHON_TASK_DIR": str(self.folder / "task")},
+                env={
+                    "PATH": str(self.folder),
+                    "MARATHON_TASK_DIR": str(self.folder / "task"),
+                    "MARATHON_RUNNER_ID": "r",
+                },
                 lock_fd=2,
                 signals=self.signals,
                 emit=meter.emit,
@@ -123,6 +129,18 @@ def test_a_message_that_comes_with_the_end_of_claudes_turn_is_still_worked_on(sp
     speaker.answers(("# The prompt", [INIT, TAKEN]), ("be quick", [RESULT, "LATER", TAKEN, second]))
     outcome = speaker.run(ClaudeStream(), Steer("1", "be quick"))
     assert (outcome.ending, outcome.stop_reason, outcome.steered) == ("ended", "the second turn", ("1",))
+
+
+@pytest.mark.parametrize("agent", [CodexStream(), AcpAgent("acp", ("codex",))], ids=["codex", "acp"])
+def test_a_program_that_never_answers_is_ended_with_a_sentence(
+    speaker: Speaker, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversation, "ANSWER_WITHIN", 0.3)
+    speaker.answers()
+    outcome = speaker.run(agent)
+    said = "codex did not answer its first request within 0 seconds. Try it by hand."
+    assert (outcome.ending, outcome.cause, outcome.permanent) == ("crashed", said, True)
+    assert outcome.seconds < PATIENCE
 
 
 @pytest.mark.parametrize(("used", "flag"), [(0.25, "0.7500"), (0.999, "0.0100")])

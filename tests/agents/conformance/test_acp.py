@@ -39,6 +39,14 @@ def test_a_program_that_dies_of_a_limit_is_waited_for(acp: ModelWorld, said: str
     assert (wait["kind"], wait["seconds"]) == (kind, seconds)
 
 
+def test_a_program_of_another_version_of_the_protocol_is_refused(acp: ModelWorld) -> None:
+    acp.extra |= {"ACP_LACKS": "version"}
+    ended = acp.run()
+    assert ended.returncode == 1
+    assert "speaks version 2 of the Agent Client Protocol, and we speak 1." in ended.stdout
+    assert len(acp.records("session_ended")) == 1
+
+
 def test_a_program_that_cannot_write_beside_a_worktree_is_refused_before_it_is_made(acp: ModelWorld) -> None:
     acp.on_path("codex-acp", ["true"])
     acp.adapter, acp.more = replace(acp.adapter, args=("codex-acp",)), ()
