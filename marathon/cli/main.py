@@ -212,6 +212,14 @@ EPILOG = (
 @click.option("--adopt", is_flag=True, allow_from_autoenv=False, help=_ADOPT)
 @click.option("--detach", is_flag=True, allow_from_autoenv=False, help=_DETACH)
 @click.option("--sandbox", is_flag=False, flag_value="on", type=SANDBOX, help=_SANDBOX)
+@click.option(
+    "--sandbox-write",
+    multiple=True,
+    type=click.Path(exists=True, resolve_path=True),
+    metavar="PATH",
+    allow_from_autoenv=False,
+    help="With --sandbox: the agent may write there too.",
+)
 @click.option("--max-iterations", type=SESSIONS, default="100", show_default=True, help="Sessions; 0: no limit.")
 @click.option("--max-time", type=TIME, default="0", help="Working time such as 90m or 8h; 0: no limit.")
 @click.option("--max-cost", type=MONEY, default="0", help="What the agent may cost; +10: so much more. 0: no limit.")

@@ -49,6 +49,7 @@ class CommandLine:
     adopt: bool = False
     detach: bool = False
     sandbox: Literal["on", "offline", "off"] | None = None
+    sandbox_write: tuple[str, ...] = ()
     yes: bool = False
     max_iterations: Amount = USUAL_SESSIONS
     max_time: Amount = NO_LIMIT
@@ -152,6 +153,7 @@ def run_options(line: CommandLine, task: Task, shown: Path) -> RunOptions:
         keep_events=line.keep_events,
         ignored=line.ignored,
         sandbox=line.sandbox if line.sandbox and line.sandbox != "off" else "",
+        sandbox_write=tuple(map(Path, line.sandbox_write)),
         resume=line.resume,
         resume_here=line.resume_here,
         program=program(),

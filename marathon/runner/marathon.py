@@ -68,6 +68,7 @@ class RunOptions:
     keep_events: int = 0
     ignored: tuple[str, ...] = ()  # settings of the project that loosen what the user set, each as a sentence
     sandbox: Literal["", "on", "offline"] = ""
+    sandbox_write: tuple[Path, ...] = ()  # where an agent may write as well, in the human's words
     resume: str = "pi-marathon"  # the command that continues, from the project's folder
     resume_here: str = ""  # the same, from where the human is
     program: str = "pi-marathon"  # what to type for it here

@@ -56,6 +56,7 @@ def _wall(marathon: Marathon, agents: Sequence[Path], *, read_only: bool) -> lis
     for folder in (state, rounds, channel.box):
         make_private_directory(folder)
     places = [
+        *(Place(each, "write") for each in marathon.options.sandbox_write),  # what follows holds there, too
         Place(project, "read" if read_only else "write"),
         *_repository(project, read_only=read_only),
         *(Place(each, "read") for each in other_tasks(marathon) if each != project and each.is_relative_to(project)),

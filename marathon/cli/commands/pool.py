@@ -49,7 +49,7 @@ from marathon.store.trusted import Trusted
 _FOR_EACH = (
     *("agent", "mode", "workflow", "oversight", "auto_approve", "trust", "adopt", "max_iterations", "max_time"),
     *("max_cost", "max_tokens", "reflect_every", "breakers", "session_timeout", "retries", "retry_wait"),
-    *("outage", "keep_events", "notify", "settings", "sandbox"),
+    *("outage", "keep_events", "notify", "settings", "sandbox", "sandbox_write"),
 )
 _TELLING = (1, 7, 2, 6, 5, 4, 3, 0)  # which exit code of several is told: the first of these; a killed runner: 1
 _EVERY = 0.2  # seconds between two looks
