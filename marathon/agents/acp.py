@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from marathon.agents.conversation import Conversation
 from marathon.agents.permissions import ALLOWED, Request, allows, explained
 from marathon.agents.programs import Program
 from marathon.agents.reading import Failure, Records, table_in, tables_in
-from marathon.core.events import LONGEST_TEXT, Event, Notice, Output
+from marathon.core.events import LONGEST_TEXT, Event, HumanNeeded, Notice, Output
 from marathon.core.life import Steer
 from marathon.core.text import one_line, says_complete
 from marathon.errors import AgentUnavailable, WrongUsage
@@ -36,6 +37,7 @@ from marathon.process.supervisor import Resident
 _VERSION = 1  # of the protocol
 _STEER = "_session/steering"
 _STAYS_INSIDE = ("codex-acp",)  # measured: it cannot write the task's folder from a worktree, whatever it is told
+_ANSWERS = {"y": "allow_once", "yes": "allow_once", "n": "reject_once", "no": "reject_once"}
 _MOST_GO_ONS = 10  # in a session
 _GO_ON = "That was not allowed. Go on without it. If you cannot, write STATE.json with a question for the human."
 
@@ -156,7 +158,8 @@ class _Session(Conversation):
         self._session = ""
         self._failure: Failure | None = None
         self._reason = ""  # why the turn ended
-        self._questions: list[tuple[object, dict[str, Any]]] = []  # to the human, with their ids
+        self._questions: list[tuple[object, dict[str, Any], Request]] = []  # to the human, with their ids
+        self._asked_at = 0.0
         self._denied: list[Request] = []
         self._went_on = 0
 
@@ -233,6 +236,9 @@ class _Session(Conversation):
         return asks
 
     def stop(self) -> None:
+        for id, _, _ in self._questions:
+            self._reply(id, result={"outcome": {"outcome": "cancelled"}})
+        self._questions.clear()
         self.send({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": self._session}})
 
     def _answered(self, response: dict[str, Any]) -> Iterable[Event]:
@@ -280,17 +286,31 @@ class _Session(Conversation):
         if allowed:
             self._decide(id, question, "allow_once")
         elif self.host.attended:
-            self._questions.append((id, question))
+            self._questions.append((id, question, request))
             if len(self._questions) == 1:
-                yield self._question()
+                self._asked_at = time.monotonic()
+                yield from self._question()
         else:
-            self._denied.append(request)
-            self._decide(id, question, "reject_once")
-            yield Notice(f"{self._agent.name} was not allowed to: {question['shown']}", "warning")
+            yield self._deny(id, question, request)
 
-    def _question(self) -> Notice:
+    def _question(self) -> Iterable[Event]:
         about = self._questions[0][1]["shown"]
-        return Notice(f"? May {self._agent.name} do this: {about} (y or n, then Enter)", "warning")
+        yield Notice(f"? May {self._agent.name} do this: {about} (y or n, then Enter)", "warning")
+        task = one_line(os.path.basename(self.host.env["MARATHON_TASK_DIR"]), 100)
+        yield HumanNeeded(f"{task} waits for your yes or no: may {self._agent.name} do this: {about}")
+
+    def _deny(self, id: object, question: dict[str, Any], request: Request) -> Event:
+        self._denied.append(request)
+        self._decide(id, question, "reject_once")
+        return Notice(f"{self._agent.name} was not allowed to: {question['shown']}", "warning")
+
+    def updates(self) -> Iterable[Event]:
+        """While the human thinks, the session's clock stands still. One who has left is asked no more."""
+        if self._questions:
+            before, self._asked_at = self._asked_at, time.monotonic()
+            self.process.not_counted(self._asked_at - before)
+        while self._questions and not self.host.attended:
+            yield self._deny(*self._questions.pop(0))
 
     def _decide(self, id: object, question: dict[str, Any], kind: str) -> None:
         options = tables_in(question.get("options"))
@@ -300,14 +320,18 @@ class _Session(Conversation):
         self._reply(id, result={"outcome": outcome})
 
     def obey(self, typed: Typed) -> None:
-        if not self._questions or typed.key == "alt+enter":
+        """Only y and n answer a question. Other words are for the agent, as always, and the question stays."""
+        answer = _ANSWERS.get(typed.text.lower()) if typed.key == "enter" else None
+        if not self._questions or answer is None:
             super().obey(typed)
-            return
-        id, question = self._questions.pop(0)
-        yes = typed.key == "enter" and typed.text.lower() in ("y", "yes")
-        self._decide(id, question, "allow_once" if yes else "reject_once")
-        if self._questions:
-            self.host.emit(self._question())
+        else:
+            id, question, request = self._questions.pop(0)
+            if answer == "reject_once":
+                self._denied.append(request)
+            self._decide(id, question, answer)
+        if self._questions and self.host.attended and typed.key != "esc":
+            for event in self._question():
+                self.host.emit(event)
 
     # Messages to the program
 

@@ -264,5 +264,11 @@ class _Session(OneSession):
             what = command_of(params) or params.get("reason") or "change files outside of the project"
             self._reading.denied.append(str(what))
             self.send({"id": id, "result": {"decision": "decline"}})
+        elif method == "mcpServer/elicitation/request":  # another answer would end the server's tools for this session
+            ours = params.get("serverName") == "marathon"
+            if not ours:
+                self._reading.denied.append(f"use the MCP server {params.get('serverName')}")
+            answer = {"action": "accept", "content": {}} if ours else {"action": "decline"}
+            self.send({"id": id, "result": answer})
         else:
             self.send({"id": id, "error": {"code": -32601, "message": "no one is there to be asked"}})

@@ -196,6 +196,15 @@ def test_what_codex_asks_for_is_declined_and_named(speaker: Speaker, method: str
     assert f"Codex was not allowed to: {denied}." in outcome.denied
 
 
+@pytest.mark.parametrize(("server", "action"), [("marathon", "accept"), ("github", "decline")])
+def test_codex_may_use_our_tools_and_a_server_that_asks_is_named(speaker: Speaker, server: str, action: str) -> None:
+    asks = {"id": 77, "method": "mcpServer/elicitation/request", "params": {"serverName": server, "threadId": "t"}}
+    speaker.answers(("thread/start", [THREAD]), ("turn/start", [BEGUN, asks]), ('"id": 77', [OVER]))
+    outcome = speaker.run(CodexStream())
+    assert speaker.heard[-1]["result"]["action"] == action
+    assert ("use the MCP server github" in outcome.denied) is (action == "decline")
+
+
 @pytest.mark.parametrize(
     ("answer", "steered"), [({"result": {}}, ("1",)), ({"error": {"message": "no active turn to steer"}}, ())]
 )
