@@ -65,6 +65,7 @@ ROWS = {
             "npm install -g @google/gemini-cli",
             ("--skip-trust", "--list-sessions"),
             "start gemini and type /auth, or set GEMINI_API_KEY",
+            "0.61.0",
         ),
         ("--acp", "--skip-trust"),
         mode="autoEdit",
@@ -79,6 +80,7 @@ ROWS = {
             "npm install -g opencode-ai",
             ("auth", "list"),
             "type: opencode auth login",
+            "1.18.33",
             logged_in=r"[1-9]\d* (credential|environment)",
         ),
         ("acp",),
@@ -105,6 +107,7 @@ class AcpAgent:
         self.stays_inside = any(os.path.basename(word) in _STAYS_INSIDE for word in self.argv)
         self.tells_cost, self.tells_tokens = self.row.tells_cost, self.row.tells_tokens
         self.can_be_steered = self.row.joins
+        self.doubt = ""  # about its version
         self.process: Resident | None = None
         self.numbers = itertools.count(1)
         self.greeting: dict[str, Any] = {}  # what the program said about itself
@@ -112,7 +115,7 @@ class AcpAgent:
 
     def check(self) -> None:
         if self.name in ROWS:
-            self.row.program.version()
+            self.doubt = self.row.program.doubt(self.row.program.version())
         elif not self.argv[0]:
             raise WrongUsage("The acp agent needs a program: pi-marathon --task DIR --agent acp -- PROGRAM")
         elif shutil.which(self.argv[0]) is None:

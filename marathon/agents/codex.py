@@ -25,7 +25,7 @@ from marathon.git.changes import git_folders
 from marathon.process.sandbox import may_write
 from marathon.store.places import states_folder
 
-CODEX = Program("codex", "npm install -g @openai/codex", ("login", "status"), "type: codex login")
+CODEX = Program("codex", "npm install -g @openai/codex", ("login", "status"), "type: codex login", "0.166.0")
 _MODEL = ("-m", "--model")
 _LONGEST_OUTAGE = 60.0  # seconds that Codex may try to reach its provider; it would go on until the session times out
 _DECLINED = "item/commandExecution/requestApproval", "item/fileChange/requestApproval"

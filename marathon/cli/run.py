@@ -180,7 +180,8 @@ def check_agents(team: Team, line: CommandLine, phases: Iterable[Phase] = (), *,
     if line.sandbox not in (None, "off"):
         _check_sandbox(line, [*team.names, *(phase.agent for phase in phases if phase.agent)])
     try:
-        team.check(phases, in_worktree=in_worktree)
+        for doubt in team.check(phases, in_worktree=in_worktree):
+            click.echo(doubt, err=True)
     except AgentUnavailable as error:
         name = team.names[0]
         started = f"This task was started with {name}." if line.goes_on_with_agent else ""
