@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from marathon.agents.conversation import Conversation
 from marathon.agents.permissions import ALLOWED, Request, allows, explained
 from marathon.agents.programs import Program
 from marathon.agents.reading import Failure, Records, table_in, tables_in
-from marathon.core.events import LONGEST_TEXT, Event, Notice, Output
+from marathon.core.events import LONGEST_TEXT, Event, HumanNeeded, Notice, Output
 from marathon.core.life import Steer
 from marathon.core.text import one_line, says_complete
 from marathon.errors import AgentUnavailable, WrongUsage
@@ -33,8 +34,10 @@ from marathon.process.sandbox import wall_of
 from marathon.process.start import Command
 from marathon.process.supervisor import Resident
 
+_VERSION = 1  # of the protocol
 _STEER = "_session/steering"
 _STAYS_INSIDE = ("codex-acp",)  # measured: it cannot write the task's folder from a worktree, whatever it is told
+_ANSWERS = {"y": "allow_once", "yes": "allow_once", "n": "reject_once", "no": "reject_once"}
 _MOST_GO_ONS = 10  # in a session
 _GO_ON = "That was not allowed. Go on without it. If you cannot, write STATE.json with a question for the human."
 
@@ -62,6 +65,7 @@ ROWS = {
             "npm install -g @google/gemini-cli",
             ("--skip-trust", "--list-sessions"),
             "start gemini and type /auth, or set GEMINI_API_KEY",
+            "0.61.0",
         ),
         ("--acp", "--skip-trust"),
         mode="autoEdit",
@@ -76,6 +80,7 @@ ROWS = {
             "npm install -g opencode-ai",
             ("auth", "list"),
             "type: opencode auth login",
+            "1.18.33",
             logged_in=r"[1-9]\d* (credential|environment)",
         ),
         ("acp",),
@@ -91,15 +96,18 @@ class AcpAgent:
 
     def __init__(self, name: str, args: tuple[str, ...]) -> None:
         self.name = name
-        self.allowed: tuple[str, ...] = ALLOWED
-        while args[:1] == (ALLOW,):
-            self.allowed, args = (*self.allowed, *args[1:2]), args[2:]
         row = ROWS.get(name)
+        self.allowed: tuple[str, ...] = ALLOWED
+        while ALLOW in (args if row else args[:1]):  # before a program of its own; that one may have such a flag too
+            at = args.index(ALLOW)
+            self.allowed, args = (*self.allowed, *args[at + 1 : at + 2]), (*args[:at], *args[at + 2 :])
+        self.tail = () if row else args  # what has to stand at the end of the command
         self.row = row or Row(Program(args[0] if args else "", "", (), "log in with the program itself"), args[1:])
         self.argv = (self.row.program.name, *self.row.argv, *(args if row else ()))
         self.stays_inside = any(os.path.basename(word) in _STAYS_INSIDE for word in self.argv)
         self.tells_cost, self.tells_tokens = self.row.tells_cost, self.row.tells_tokens
         self.can_be_steered = self.row.joins
+        self.doubt = ""  # about its version
         self.process: Resident | None = None
         self.numbers = itertools.count(1)
         self.greeting: dict[str, Any] = {}  # what the program said about itself
@@ -107,7 +115,7 @@ class AcpAgent:
 
     def check(self) -> None:
         if self.name in ROWS:
-            self.row.program.version()
+            self.doubt = self.row.program.doubt(self.row.program.version())
         elif not self.argv[0]:
             raise WrongUsage("The acp agent needs a program: pi-marathon --task DIR --agent acp -- PROGRAM")
         elif shutil.which(self.argv[0]) is None:
@@ -153,7 +161,8 @@ class _Session(Conversation):
         self._session = ""
         self._failure: Failure | None = None
         self._reason = ""  # why the turn ended
-        self._questions: list[tuple[object, dict[str, Any]]] = []  # to the human, with their ids
+        self._questions: list[tuple[object, dict[str, Any], Request]] = []  # to the human, with their ids
+        self._asked_at = 0.0
         self._denied: list[Request] = []
         self._went_on = 0
 
@@ -163,7 +172,7 @@ class _Session(Conversation):
         else:
             able = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
             about = {"name": "pi-marathon", "version": __version__}
-            self._request("initialize", protocolVersion=1, clientCapabilities=able, clientInfo=about)
+            self._request("initialize", protocolVersion=_VERSION, clientCapabilities=able, clientInfo=about)
         self.converse(self.is_over)
         able = table_in(table_in(self._agent.greeting.get("agentCapabilities")).get("sessionCapabilities"))
         self.can_be_closed = bool(self._session) and "close" in able
@@ -172,8 +181,8 @@ class _Session(Conversation):
         return replace(self._ending(), seconds=self.seconds, steered=tuple(self.steered), session=self._session)
 
     def _ending(self) -> Outcome:
-        exit, denied = self.exit, denials(self._agent.name, self._denied)
-        if exit is not None and (stopped := interruption(exit)):
+        exit, denied = self.exit, denials(self._agent.name, self._denied, self._agent.tail)
+        if exit is not None and not self.mute and (stopped := interruption(exit)):
             return stopped
         if exit is not None and not self.is_over():
             return self.crashed(exit)
@@ -204,6 +213,9 @@ class _Session(Conversation):
     def is_over(self) -> bool:
         return self._failure is not None or bool(self._reason and not self._prompts())
 
+    def has_answered(self) -> bool:
+        return bool(self._agent.greeting)
+
     def listens(self) -> bool:
         return bool(self._prompts()) and self.can_be_steered()
 
@@ -227,6 +239,9 @@ class _Session(Conversation):
         return asks
 
     def stop(self) -> None:
+        for id, _, _ in self._questions:
+            self._reply(id, result={"outcome": {"outcome": "cancelled"}})
+        self._questions.clear()
         self.send({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": self._session}})
 
     def _answered(self, response: dict[str, Any]) -> Iterable[Event]:
@@ -238,7 +253,12 @@ class _Session(Conversation):
             self._failure = failure_in(error)
         elif method == "initialize":
             self._agent.greeting = result
-            self._new_session()
+            if result.get("protocolVersion") == _VERSION:
+                self._new_session()
+            else:
+                other = one_line(str(result.get("protocolVersion")), 20)
+                said = f"{self.program} speaks version {other} of the Agent Client Protocol, and we speak {_VERSION}."
+                self._failure = Failure(f"{said} Install another version of it.", permanent=True)
         elif method == "session/new":
             self._session = one_line(str(result.get("sessionId", "")), 100)
             options = {each.get("id"): each for each in tables_in(result.get("configOptions"))}
@@ -269,17 +289,31 @@ class _Session(Conversation):
         if allowed:
             self._decide(id, question, "allow_once")
         elif self.host.attended:
-            self._questions.append((id, question))
+            self._questions.append((id, question, request))
             if len(self._questions) == 1:
-                yield self._question()
+                self._asked_at = time.monotonic()
+                yield from self._question()
         else:
-            self._denied.append(request)
-            self._decide(id, question, "reject_once")
-            yield Notice(f"{self._agent.name} was not allowed to: {question['shown']}", "warning")
+            yield self._deny(id, question, request)
 
-    def _question(self) -> Notice:
+    def _question(self) -> Iterable[Event]:
         about = self._questions[0][1]["shown"]
-        return Notice(f"? May {self._agent.name} do this: {about} (y or n, then Enter)", "warning")
+        yield Notice(f"? May {self._agent.name} do this: {about} (y or n, then Enter)", "warning")
+        task = one_line(os.path.basename(self.host.env["MARATHON_TASK_DIR"]), 100)
+        yield HumanNeeded(f"{task} waits for your yes or no: may {self._agent.name} do this: {about}")
+
+    def _deny(self, id: object, question: dict[str, Any], request: Request) -> Event:
+        self._denied.append(request)
+        self._decide(id, question, "reject_once")
+        return Notice(f"{self._agent.name} was not allowed to: {question['shown']}", "warning")
+
+    def updates(self) -> Iterable[Event]:
+        """While the human thinks, the session's clock stands still. One who has left is asked no more."""
+        if self._questions:
+            before, self._asked_at = self._asked_at, time.monotonic()
+            self.process.not_counted(self._asked_at - before)
+        while self._questions and not self.host.attended:
+            yield self._deny(*self._questions.pop(0))
 
     def _decide(self, id: object, question: dict[str, Any], kind: str) -> None:
         options = tables_in(question.get("options"))
@@ -289,14 +323,18 @@ class _Session(Conversation):
         self._reply(id, result={"outcome": outcome})
 
     def obey(self, typed: Typed) -> None:
-        if not self._questions or typed.key == "alt+enter":
+        """Only y and n answer a question. Other words are for the agent, as always, and the question stays."""
+        answer = _ANSWERS.get(typed.text.lower()) if typed.key == "enter" else None
+        if not self._questions or answer is None:
             super().obey(typed)
-            return
-        id, question = self._questions.pop(0)
-        yes = typed.key == "enter" and typed.text.lower() in ("y", "yes")
-        self._decide(id, question, "allow_once" if yes else "reject_once")
-        if self._questions:
-            self.host.emit(self._question())
+        else:
+            id, question, request = self._questions.pop(0)
+            if answer == "reject_once":
+                self._denied.append(request)
+            self._decide(id, question, answer)
+        if self._questions and self.host.attended and typed.key != "esc":
+            for event in self._question():
+                self.host.emit(event)
 
     # Messages to the program
 

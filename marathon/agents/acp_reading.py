@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import unified_diff
 from pathlib import Path
@@ -119,11 +119,12 @@ def request_of(call: dict[str, Any], project: Path) -> Request:
     return Request(str(call.get("kind")), paths, command if isinstance(command, str) else title)
 
 
-def denials(agent: str, requests: Iterable[Request]) -> str:
-    """What an agent was not allowed to do, and the flags that would allow its commands."""
+def denials(agent: str, requests: Iterable[Request], tail: Sequence[str] = ()) -> str:
+    """What an agent was not allowed to do, and the flags that would allow its commands, before its own arguments."""
     names = list(dict.fromkeys(request.shown for request in requests))
     rules = dict.fromkeys(rule for request in requests if (rule := request.rule))
-    cure = f" To allow it, end the command with: -- {' '.join(f'{ALLOW} {shlex.quote(rule)}' for rule in rules)}"
+    words = [*(word for rule in rules for word in (ALLOW, rule)), *tail]
+    cure = f" To allow it, end the command with: -- {shlex.join(words)}"
     return f"{agent} was not allowed to: {', '.join(names)}.{cure if rules else ''}" if names else ""
 
 

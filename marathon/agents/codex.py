@@ -25,7 +25,7 @@ from marathon.git.changes import git_folders
 from marathon.process.sandbox import may_write
 from marathon.store.places import states_folder
 
-CODEX = Program("codex", "npm install -g @openai/codex", ("login", "status"), "type: codex login")
+CODEX = Program("codex", "npm install -g @openai/codex", ("login", "status"), "type: codex login", "0.166.0")
 _MODEL = ("-m", "--model")
 _LONGEST_OUTAGE = 60.0  # seconds that Codex may try to reach its provider; it would go on until the session times out
 _DECLINED = "item/commandExecution/requestApproval", "item/fileChange/requestApproval"
@@ -200,6 +200,7 @@ class _Session(OneSession):
         self._reading = Reading()
         self._open: dict[int, str] = {}  # our requests without a response, each with the steering it sends
         self._number = 0
+        self._answers = 0
 
     def begin(self) -> None:
         self._request("initialize", clientInfo={"name": "pi-marathon", "version": __version__})
@@ -219,6 +220,9 @@ class _Session(OneSession):
     def is_over(self) -> bool:
         """A message that was refused because the turn had ended is for the next session."""
         return self.hung_up or (self._reading.over and not any(self._open.values()))
+
+    def has_answered(self) -> bool:
+        return self._answers > 0
 
     def listens(self) -> bool:
         return bool(self._reading.turn) and not self._reading.over
@@ -242,6 +246,7 @@ class _Session(OneSession):
         self.send({"id": self._number, "method": method, "params": params})
 
     def _answered(self, response: dict[str, Any]) -> None:
+        self._answers += 1
         reading, steering = self._reading, self._open.pop(response.get("id", 0), "")
         error = table_in(response.get("error"))
         if steering and error:
@@ -259,5 +264,11 @@ class _Session(OneSession):
             what = command_of(params) or params.get("reason") or "change files outside of the project"
             self._reading.denied.append(str(what))
             self.send({"id": id, "result": {"decision": "decline"}})
+        elif method == "mcpServer/elicitation/request":  # another answer would end the server's tools for this session
+            ours = params.get("serverName") == "marathon"
+            if not ours:
+                self._reading.denied.append(f"use the MCP server {params.get('serverName')}")
+            answer = {"action": "accept", "content": {}} if ours else {"action": "decline"}
+            self.send({"id": id, "result": answer})
         else:
             self.send({"id": id, "error": {"code": -32601, "message": "no one is there to be asked"}})

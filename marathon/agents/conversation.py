@@ -25,6 +25,7 @@ from marathon.process.input_line import Typed, for_next_session
 from marathon.process.start import Command, Exit, StartFailed
 from marathon.process.supervisor import Resident
 
+ANSWER_WITHIN = 60.0  # seconds for the first answer; the slowest program needs 12 on a busy machine
 LEAVE_WITHIN = 2.0
 _TICK = 0.1  # who follows the log sees text this soon
 
@@ -38,6 +39,7 @@ class Conversation(ABC):
         self.exit: Exit | None = None
         self.steered: list[str] = []
         self.stopped = False  # by Esc
+        self.mute = False  # it answered nothing for so long that it was ended
         self.hung_up = False  # nothing good can follow, so the program is ended at once
         self.seconds = 0.0
         self.last_words: deque[str] = deque(maxlen=4)
@@ -68,6 +70,10 @@ class Conversation(ABC):
         """Before it is ended: ask a program that tells what it used at its end to tell it now. False if it need not."""
         return False
 
+    def has_answered(self) -> bool:
+        """Whether it answered our first request, for programs that owe an answer at once."""
+        return True
+
     def can_be_steered(self) -> bool:
         """Whether what the human types can reach the agent in this session."""
         return True
@@ -81,6 +87,9 @@ class Conversation(ABC):
         return f": {one_line(' '.join(self.last_words), 300)}" if self.last_words else ""
 
     def crashed(self, exit: Exit) -> Outcome:
+        if self.mute:
+            said = f"{self.program} did not answer its first request within {ANSWER_WITHIN:.0f} seconds{self.notes()}."
+            return Outcome("crashed", f"{said} Try it by hand.", permanent=True)
         cause = f"{self.program} failed ({crash(exit)}){self.notes()}"
         permanent = is_blocking(exit.code, cause)
         failure = failure_of(" ".join(self.last_words))
@@ -118,7 +127,7 @@ class Conversation(ABC):
                 on_tick=self._tick,
                 on_interrupt=lambda: host.emit(Notice(TWICE, "warning")),
                 on_resume=self._resumed,
-                on_clock=lambda seconds: host.meter.at(self.seconds + seconds),
+                on_clock=self._at,
                 timeout=timeout,
                 readers=self._readers,
                 tick=_TICK,
@@ -128,6 +137,10 @@ class Conversation(ABC):
             cure = f"Try it by hand: {self.program} --version"
             raise AgentUnavailable(f"Could not start {self.program}: {error.strerror}. {cure}") from error
         self.seconds += seconds
+
+    def _at(self, seconds: float) -> None:
+        self.host.meter.at(self.seconds + seconds)
+        self.mute = self.mute or (seconds > ANSWER_WITHIN and not self.has_answered())
 
     def send(self, record: dict[str, Any]) -> None:
         self.process.send(json.dumps(record).encode() + b"\n")
@@ -142,7 +155,7 @@ class Conversation(ABC):
         if self.listens() and not self.is_over():
             self._unsent += self.host.new_steering()
             self._send_steering()
-        return self.host.on_tick() or self.must_stop()
+        return self.host.on_tick() or self.must_stop() or self.mute
 
     def _resumed(self) -> None:
         """The shell had the terminal."""
@@ -232,6 +245,6 @@ class OneSession(Conversation):
                 self.attend(lambda: False, 0 if self.hung_up else LEAVE_WITHIN)
             if self.exit is not None:
                 tell_swept(self.host, self.exit.swept)
-        stopped = interruption(exit) if exit else None
+        stopped = interruption(exit) if exit and not self.mute else None
         outcome = stopped or (self.ending() if over or exit is None else self.crashed(exit))
         return replace(outcome, seconds=self.seconds, steered=tuple(self.steered))

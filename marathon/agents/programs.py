@@ -12,12 +12,17 @@ from marathon.errors import AgentUnavailable
 _PATIENCE = 30  # seconds
 
 
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version)))
+
+
 @dataclass(frozen=True)
 class Program:
     name: str
     install: str  # the command that installs it
     login: tuple[str, ...]  # the arguments that tell whether the human is logged in, by the exit code
     log_in: str  # what to type where the human is not
+    oldest: str = ""  # the oldest version that was measured here
     logged_in: str = ""  # what the answer says then, where its exit code is always 0
 
     def find(self) -> str:
@@ -34,6 +39,12 @@ class Program:
         if done is None or done.returncode or not found:
             raise AgentUnavailable(f"{self.name} does not run. Try it by hand: {self.name} --version")
         return found[0]
+
+    def doubt(self, version: str) -> str:
+        """What to say of a version that no one has measured, because it is older."""
+        if _numbers(version) >= _numbers(self.oldest):
+            return ""
+        return f"{self.name} {version} is older than {self.oldest}, the oldest that was tried. Renew it: {self.install}"
 
     def is_logged_in(self) -> bool:
         done = self._ask(*self.login)
@@ -67,13 +78,14 @@ class ProgramAgent:
     def __init__(self, args: tuple[str, ...] = ()) -> None:
         self.args = args
         self.told_of_billing = False
+        self.doubt = ""  # about its version
 
     @property
     def name(self) -> str:
         return self.program.name
 
     def check(self) -> None:
-        self.program.version()
+        self.doubt = self.program.doubt(self.program.version())
 
     def close(self) -> None:
         pass

@@ -17,6 +17,7 @@ from marathon.agents.command import CommandAgent
 from marathon.agents.in_terminal import ClaudeTui, CodexTui
 from marathon.agents.pi.stream import PiStream
 from marathon.agents.pi.tui import PiTui
+from marathon.agents.programs import ProgramAgent
 from marathon.core.courses.workflow import Phase
 from marathon.errors import WrongUsage
 from marathon.process.terminal import on_terminal
@@ -131,19 +132,22 @@ class Team:
         name = phase.agent or self.names[0]
         return self._made_for(name, (*_flags(name, phase), *phase.args))
 
-    def check(self, phases: Iterable[Phase], *, in_worktree: bool = False) -> None:
-        """Refuse what cannot work before anything is changed."""
+    def check(self, phases: Iterable[Phase], *, in_worktree: bool = False) -> list[str]:
+        """Refuse what cannot work before anything is changed. What may not work is said."""
         known = {phase.id: self.as_chosen(phase) for phase in phases}
         if unknown := next((name for name in self._chosen if name not in known), None):
             there = f"--set: there is no phase {unknown!r} in this workflow, only {', '.join(known)}."
             raise WrongUsage(f"{there} To forget what was set for it: --set {unknown}=")
-        for agent in {self.of(phase, name): None for phase in known.values() for name in self.names} or (self.first,):
+        agents = [*{self.of(phase, name): None for phase in known.values() for name in self.names}] or [self.first]
+        for agent in agents:
             agent.check()
             if in_worktree and isinstance(agent, AcpAgent) and agent.stays_inside:
                 raise WrongUsage(
                     f"--worktree: {agent.argv[0]} writes only below the folder it works in, and the task's folder lies "
                     "outside of it. Work in the project (--here), or choose another agent, such as --agent codex."
                 )
+        doubts = [agent.doubt for agent in agents if isinstance(agent, ProgramAgent | AcpAgent)]
+        return list(dict.fromkeys(filter(None, doubts)))
 
     def leave_terminal(self) -> None:
         """The human left the terminal, so no session that begins from now on can have it."""

@@ -255,6 +255,14 @@ _SET = "For one phase: agent, model, thinking, args or tools, such as plan.model
     type=click.Choice(["tool", "colleague"]),
     help="tool: you are asked at reviews only; colleague: after every session.",
 )
+@more_option(
+    "--sandbox-write",
+    multiple=True,
+    type=click.Path(exists=True, resolve_path=True),
+    metavar="PATH",
+    allow_from_autoenv=False,
+    help="With --sandbox: the agent may write there too.",
+)
 @more_option("--answers-here", is_flag=True, help="Take answers only at this terminal.")
 @more_option(
     "--trust", is_flag=True, allow_from_autoenv=False, help="Agree to the checks and the workflow as they are, for CI."

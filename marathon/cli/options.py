@@ -52,6 +52,7 @@ class CommandLine:
     adopt: bool = False
     detach: bool = False
     sandbox: Literal["on", "offline", "off"] | None = None
+    sandbox_write: tuple[str, ...] = ()
     yes: bool = False
     max_iterations: Amount = USUAL_SESSIONS
     max_time: Amount = NO_LIMIT
@@ -156,6 +157,7 @@ def run_options(line: CommandLine, task: Task, shown: Path) -> RunOptions:
         allow_sleep=line.allow_sleep,
         ignored=line.ignored,
         sandbox=line.sandbox if line.sandbox and line.sandbox != "off" else "",
+        sandbox_write=tuple(map(Path, line.sandbox_write)),
         resume=line.resume,
         resume_here=line.resume_here,
         program=program(),

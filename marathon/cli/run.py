@@ -180,7 +180,8 @@ def check_agents(team: Team, line: CommandLine, phases: Iterable[Phase] = (), *,
     if line.sandbox not in (None, "off"):
         _check_sandbox(line, [*team.names, *(phase.agent for phase in phases if phase.agent)])
     try:
-        team.check(phases, in_worktree=in_worktree)
+        for doubt in team.check(phases, in_worktree=in_worktree):
+            click.echo(doubt, err=True)
     except AgentUnavailable as error:
         name = team.names[0]
         started = f"This task was started with {name}." if line.goes_on_with_agent else ""
@@ -196,6 +197,13 @@ def _check_sandbox(line: CommandLine, names: Sequence[str]) -> None:
         raise WrongUsage(
             f"--sandbox=offline: {asks[0]} asks a model, and has no network then, not even this machine's own. "
             f"Use --sandbox, or an agent that asks none ({', '.join(_WITHOUT_MODEL)}).{started}"
+        )
+    unknown = next((name for name in names if name in ("acp", "command")), None)
+    if unknown and not line.sandbox_write:
+        click.echo(
+            f"--sandbox: the program of --agent {unknown} may write the project and the task only. If it keeps its "
+            "login or its sessions elsewhere: --sandbox-write PATH",
+            err=True,
         )
     if left := what_is_left(line.mode == "tui" or (line.mode is None and on_terminal())):
         click.echo(f"--sandbox: {left} With --mode stream it has none.", err=True)

@@ -369,6 +369,7 @@ class StartedWith(_Record):
     setup: str | None = None
     hours: str | None = None
     sandbox: Literal["on", "offline", "off"] | None = None
+    sandbox_write: tuple[str, ...] | None = None
     breakers: tuple[str, ...] | None = None
     reflect_every: int | None = None
     session_timeout: float | None = None

@@ -149,6 +149,10 @@ class Resident:
         self._hear_until(lambda: self._child.tools_swept is not None, _SWEEP_PATIENCE)
         return self._child.tools_swept or 0
 
+    def not_counted(self, seconds: float) -> None:
+        """A human was waited for, which is no time of the session."""
+        self._child.suspended += seconds
+
     def end_input(self) -> None:
         """The end of its input asks it to leave. What was not sent yet is dropped."""
         if self._stdin >= 0:

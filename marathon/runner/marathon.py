@@ -69,6 +69,7 @@ class RunOptions:
     allow_sleep: bool = False  # the machine may fall asleep while a session runs
     ignored: tuple[str, ...] = ()  # settings of the project that loosen what the user set, each as a sentence
     sandbox: Literal["", "on", "offline"] = ""
+    sandbox_write: tuple[Path, ...] = ()  # where an agent may write as well, in the human's words
     resume: str = "pi-marathon"  # the command that continues, from the project's folder
     resume_here: str = ""  # the same, from where the human is
     program: str = "pi-marathon"  # what to type for it here

@@ -60,6 +60,7 @@ def _wall(marathon: Marathon, agents: Sequence[Path], ground: Sequence[Path] = (
     for folder in (state, rounds, channel.box):
         make_private_directory(folder)
     places = [
+        *(Place(each, "write") for each in marathon.options.sandbox_write),  # what follows holds there, too
         Place(project, "read" if read_only else "write"),
         *_repository(project, read_only=read_only),
         *(Place(each, "read") for each in _secrets(marathon)),

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from marathon.agents.acp_reading import Reading, failure_in, request_of, tool_called
-from marathon.agents.permissions import allows
+from marathon.agents.acp import AcpAgent
+from marathon.agents.acp_reading import Reading, denials, failure_in, request_of, tool_called
+from marathon.agents.permissions import Request, allows
 
 
 @pytest.mark.parametrize("odd", [5, "text", ["text", 7, None], {"path": "a"}])
@@ -20,6 +21,16 @@ def test_lists_of_another_form_are_empty(odd: Any, tmp_path: Path) -> None:
     assert len(list(Reading().events(done))) == 2
     (used,) = Reading().end({"_meta": {"quota": {"model_usage": odd}}}, sums=True)
     assert used
+
+
+def test_a_command_may_be_allowed_before_and_behind_the_arguments_of_a_known_program() -> None:
+    gemini = AcpAgent("gemini", ("-m", "flash", "--allow", "git push", "--debug", "--allow", "pytest"))
+    assert gemini.argv == ("gemini", "--acp", "--skip-trust", "-m", "flash", "--debug")
+    assert gemini.allowed[-2:] == ("git push", "pytest")
+    own = AcpAgent("acp", ("--allow", "git push", "my-agent", "--allow", "its own"))
+    assert (own.argv, own.allowed[-1]) == (("my-agent", "--allow", "its own"), "git push")
+    cure = denials("acp", [Request("execute", command="npm test")], own.tail)
+    assert cure.endswith("-- --allow 'npm test' my-agent --allow 'its own'")
 
 
 def test_a_path_that_no_file_can_have_is_read(tmp_path: Path) -> None:

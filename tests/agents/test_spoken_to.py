@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from marathon.agents import conversation
+from marathon.agents.acp import AcpAgent
 from marathon.agents.base import Agent, Host, Outcome
 from marathon.agents.claude.stream import ClaudeStream
 from marathon.agents.codex import CodexStream
@@ -73,7 +75,11 @@ class Speaker:
             Host(
                 project=self.folder,
                 prompt=str(prompt),
-                env={"PATH": str(self.folder), "MARATHON_TASK_DIR": str(self.folder / "task")},
+                env={
+                    "PATH": str(self.folder),
+                    "MARATHON_TASK_DIR": str(self.folder / "task"),
+                    "MARATHON_RUNNER_ID": "r",
+                },
                 lock_fd=2,
                 signals=self.signals,
                 emit=meter.emit,
@@ -123,6 +129,18 @@ def test_a_message_that_comes_with_the_end_of_claudes_turn_is_still_worked_on(sp
     speaker.answers(("# The prompt", [INIT, TAKEN]), ("be quick", [RESULT, "LATER", TAKEN, second]))
     outcome = speaker.run(ClaudeStream(), Steer("1", "be quick"))
     assert (outcome.ending, outcome.stop_reason, outcome.steered) == ("ended", "the second turn", ("1",))
+
+
+@pytest.mark.parametrize("agent", [CodexStream(), AcpAgent("acp", ("codex",))], ids=["codex", "acp"])
+def test_a_program_that_never_answers_is_ended_with_a_sentence(
+    speaker: Speaker, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversation, "ANSWER_WITHIN", 0.3)
+    speaker.answers()
+    outcome = speaker.run(agent)
+    said = "codex did not answer its first request within 0 seconds. Try it by hand."
+    assert (outcome.ending, outcome.cause, outcome.permanent) == ("crashed", said, True)
+    assert outcome.seconds < PATIENCE
 
 
 @pytest.mark.parametrize(("used", "flag"), [(0.25, "0.7500"), (0.999, "0.0100")])
@@ -176,6 +194,15 @@ def test_what_codex_asks_for_is_declined_and_named(speaker: Speaker, method: str
     outcome = speaker.run(CodexStream())
     assert speaker.heard[-1] == {"id": 77, "result": {"decision": "decline"}}
     assert f"Codex was not allowed to: {denied}." in outcome.denied
+
+
+@pytest.mark.parametrize(("server", "action"), [("marathon", "accept"), ("github", "decline")])
+def test_codex_may_use_our_tools_and_a_server_that_asks_is_named(speaker: Speaker, server: str, action: str) -> None:
+    asks = {"id": 77, "method": "mcpServer/elicitation/request", "params": {"serverName": server, "threadId": "t"}}
+    speaker.answers(("thread/start", [THREAD]), ("turn/start", [BEGUN, asks]), ('"id": 77', [OVER]))
+    outcome = speaker.run(CodexStream())
+    assert speaker.heard[-1]["result"]["action"] == action
+    assert ("use the MCP server github" in outcome.denied) is (action == "decline")
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ def test_who_pays_is_told_once(world: World, account: str, key: str, times: int)
     assert ran.returncode == 1, ran.stdout + ran.stderr
     assert ran.stdout.count("session 2") == 1, "there were two sessions"
     assert ran.stdout.count(BILLED) == times
+    assert ran.stderr.count("claude 2.1.0 is older than 2.1.325, the oldest that was tried. Renew it: npm") == 1
 
 
 def test_an_agent_that_does_not_read_agents_md_is_told_of_it(world: World) -> None:

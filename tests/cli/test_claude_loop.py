@@ -91,6 +91,16 @@ def test_the_hook_heeds_the_number_of_iterations(world: World, claude: Claude) -
     assert claude.hook("stop", claude.stop_1_0())["ok"] is False
 
 
+def test_what_the_hook_says_to_type_after_a_budget_lets_it_go_on(world: World, claude: Claude) -> None:
+    world.cli("claude-loop", "init", GOAL, "--criterion", "a", "--max-iterations", "9")
+    change(world, metadata={"budget": 5, "cost": 6.5, "maxIterations": 9})
+    told = claude.hook("stop", claude.stop_1_0())["systemMessage"]
+    cure = told.partition("To allow more: pi-marathon ")[2]
+    assert cure == "claude-loop resume --budget AMOUNT"
+    assert world.cli(*cure.replace("AMOUNT", "20").split()).returncode == 0
+    assert claude.hook("stop", claude.stop_1_0())["ok"] is False
+
+
 @pytest.mark.parametrize(
     ("metadata", "ok"),
     [

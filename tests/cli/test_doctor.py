@@ -41,7 +41,11 @@ def test_doctor_knows_the_other_agents(world: World) -> None:
     """Small programs that answer as Claude Code 2.1 and Codex 0.166 do."""
     folder = world.home / "bin"
     folder.mkdir()
-    answers = {"claude": ("2.1.325 (Claude Code)", "[ $1 = auth ]"), "codex": ("codex-cli 0.166.0", "[ $1 != login ]")}
+    answers = {
+        "claude": ("2.1.325 (Claude Code)", "[ $1 = auth ]"),
+        "codex": ("codex-cli 0.166.0", "[ $1 != login ]"),
+        "gemini": ("0.9.12", "true"),
+    }
     for name, (version, logged_in) in answers.items():
         (folder / name).write_text(f"#!/bin/sh\n[ $1 = --version ] && echo '{version}' && exit\n{logged_in}\n")
         (folder / name).chmod(0o755)
@@ -50,6 +54,7 @@ def test_doctor_knows_the_other_agents(world: World) -> None:
     assert "claude's permissions: edits" in told
     assert f"✓ codex: 0.166.0 ({folder}/codex)\n• codex's login: not logged in" in told
     assert "→ Type: codex login" in told
+    assert "• gemini: gemini 0.9.12 is older than 0.61.0, the oldest that was tried\n   → Renew it: npm install" in told
     assert told.splitlines()[-1].endswith("--agent claude")
     empty = world.cli("doctor", MARATHON_PI="/nonexistent/pi", PATH="/usr/bin:/bin").stdout
     assert "• claude: claude was not found\n   → Install it: npm install -g @anthropic-ai/claude-code" in empty

@@ -87,7 +87,8 @@ def test_what_answers_or_starts_is_never_remembered(world: World) -> None:
     stopped = world.run("--auto-approve", "--trust", "--max-iterations", "1", "--json", "--no-notify")
     assert stopped.returncode == 4
     assert set(started_with(world)) - {"n", "at", "type"} <= {
-        *("agent", "agent_args", "mode", "settings", "setup", "hours", "sandbox", "breakers", "reflect_every"),
+        *("agent", "agent_args", "mode", "settings", "setup", "hours", "sandbox", "sandbox_write"),
+        *("breakers", "reflect_every"),
         *("session_timeout", "retries", "retry_wait", "outage", "keep_events"),
     }
     goes_on = world.cli("--task", "task", "--max-iterations", "+1")

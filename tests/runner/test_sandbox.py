@@ -55,8 +55,9 @@ def _bubblewrap() -> None:
     need_bubblewrap()
 
 
-@pytest.mark.parametrize("sandbox", ["--sandbox", "--sandbox=offline"])
-def test_what_is_outside_cannot_be_written(world: World, sandbox: str) -> None:
+@pytest.mark.parametrize(("sandbox", "more"), [("--sandbox", False), ("--sandbox=offline", False), ("--sandbox", True)])
+def test_what_is_outside_cannot_be_written(world: World, sandbox: str, more: bool) -> None:
+    """But for where the human allows it, and there what is held stays held."""
     project, state = world.project, world.home / ".local/state/pi-marathon"
     git(project, "init", "-q")
     git(project, "commit", "-q", "--allow-empty", "-m", "first")
@@ -82,13 +83,15 @@ def test_what_is_outside_cannot_be_written(world: World, sandbox: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         argv = [sys.executable, "agent.py", json.dumps({name: str(path) for name, path in places.items()})]
         argv.append(str(server.getsockname()[1]))
-        ran = world.cli("--task", "task", "--agent", "command", "--workflow", "loop", sandbox, "--", *argv)
+        given = ("--sandbox-write", str(world.home)) if more else ()
+        ran = world.cli("--task", "task", "--agent", "command", "--workflow", "loop", sandbox, *given, "--", *argv)
     assert ran.returncode == 3, ran.stdout + ran.stderr
     done = json.loads(world.read("done.json"))
     assert [name for name in NOT_ALLOWED if done[name]] == []
     assert not list(other.iterdir())
     assert not places["outside"].exists()
-    assert not places["home"].exists(), "this home lies in /tmp, which is another one inside"
+    assert places["home"].exists() is more, "this home lies in /tmp, which is another one inside"
+    assert ("--sandbox-write PATH" in ran.stderr) is not more, "the program is not known"
     assert "Which one?" in ran.stdout, "the agent can still ask"
     assert world.records("session_ended")[0]["usage"]["cost"] == 0.5
     assert done["project"]
@@ -98,6 +101,7 @@ def test_what_is_outside_cannot_be_written(world: World, sandbox: str) -> None:
     assert not done["wrapped"]
     assert done["status"] == "running"
     assert f"--sandbox={'offline' if 'offline' in sandbox else 'on'}" in world.cli("status", "task").stdout
+    assert (f"--sandbox-write={world.home}" in world.cli("status", "task").stdout) is more, "the task remembers it"
 
 
 def test_our_tools_over_mcp_work_inside(tmp_path: Path) -> None:

@@ -167,7 +167,8 @@ def judge_loop(state: State, said: str, asked: Asked, streak: Streak) -> Verdict
         return Verdict(True, "complete", status="completed")
     if used_up := _used_up(state, streak):
         left = f"unmet: {joined(unmet)}" if unmet else reason
-        how = "To allow more: pi-marathon claude-loop resume --max-iterations N"
+        flag = "--budget AMOUNT" if is_paid_up(state) else "--max-iterations N"
+        how = f"To allow more: pi-marathon claude-loop resume {flag}"
         told = f"pi-marathon: the loop is paused, because {used_up}. Left: {left}. {how}"
         return Verdict(True, f"paused: {used_up}", told, status="paused")
     mark = f"{zlib.crc32(json.dumps(sorted(unmet) or [reason]).encode()):08x}"
@@ -184,9 +185,9 @@ def judge_loop(state: State, said: str, asked: Asked, streak: Streak) -> Verdict
 def _used_up(state: State, streak: Streak) -> str:
     """Which limit of the loop is reached. Claude counts its iterations, and we count how often it was held."""
     most, done = max_iterations(state), max(iteration_of(state), streak.holds)
-    if most and done >= most:
-        return f"it has used its {most} iterations"
-    return "its budget is used up" if is_paid_up(state) else ""
+    if is_paid_up(state):
+        return "its budget is used up"
+    return f"it has used its {most} iterations" if most and done >= most else ""
 
 
 def judge_marathon(state: State | None, written: bool, asked: Asked, streak: Streak) -> Verdict:

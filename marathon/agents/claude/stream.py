@@ -27,7 +27,7 @@ from marathon.store.files import read_regular
 from marathon.store.places import states_folder
 
 _LOG_IN = "start claude and type /login"
-CLAUDE = Program("claude", "npm install -g @anthropic-ai/claude-code", ("auth", "status"), _LOG_IN)
+CLAUDE = Program("claude", "npm install -g @anthropic-ai/claude-code", ("auth", "status"), _LOG_IN, "2.1.325")
 # Edits are accepted, and exactly these commands. Everything else needs the sandbox, or a flag of the human.
 ALLOWED = (
     "Bash(pi-marathon wait:*)",

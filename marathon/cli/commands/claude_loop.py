@@ -76,14 +76,22 @@ def status() -> None:
 
 @group.command("resume")
 @ITERATIONS
-def resume(max_iterations: int | None) -> None:
-    """Continue a loop that was paused; with --max-iterations, allow more."""
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="AMOUNT",
+    help="What it may cost, with what it has.",
+)
+def resume(max_iterations: int | None, budget: float | None) -> None:
+    """Continue a loop that was paused; with --max-iterations or --budget, allow more."""
     place = loop_place(Path.cwd())
     state = _state(place)
     metadata = state.get("metadata")
     kept = metadata if isinstance(metadata, dict) else {}
     allowed = {"maxIterations": max_iterations} if max_iterations else {}
-    place.write({**state, "status": "in_progress", "metadata": {**kept, **allowed}})
+    cost = {"budget": budget} if budget else {}
+    state |= {name: value for name, value in cost.items() if name in state}  # the largest that is recorded counts
+    place.write({**state, "status": "in_progress", "metadata": {**kept, **allowed, **cost}})
     click.echo('The loop is in progress again. Start Claude Code in this folder: claude "/claude-loop"')
 
 

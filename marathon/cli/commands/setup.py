@@ -273,7 +273,9 @@ def _agent_findings() -> Iterator[Finding]:
         (ROWS["opencode"].program, Finding("opencode's permissions", "note", _BY_ITSELF, _ASK_US)),
     ):
         try:
-            yield Finding(program.name, "good", f"{program.version()} ({program.find()})")
+            version = program.version()
+            doubt, _, cure = program.doubt(version).partition(". ")
+            yield _judged(program.name, not doubt, doubt or f"{version} ({program.find()})", cure)
         except MarathonError as error:
             yield _refused(program.name, error)
             continue

@@ -1,6 +1,6 @@
 """A small coding agent that speaks ACP: it asks before every call, takes steering and tools, and can be cancelled.
 
-In ACP_LACKS are the names of what it cannot do: close a session, or go on after a refusal.
+In ACP_LACKS are the names of what it cannot do: close a session, or go on after a refusal, the version of the protocol.
 """
 
 import itertools
@@ -132,7 +132,14 @@ def main() -> None:
             case "initialize":
                 able: dict[str, Any] = {"sessionCapabilities": {} if "close" in lacks else {"close": {}}}
                 steered = {"steering": {"supported": True}}
-                send(id=id, result={"protocolVersion": 1, "agentCapabilities": able, "_meta": steered})
+                send(
+                    id=id,
+                    result={
+                        "protocolVersion": 2 if "version" in lacks else 1,
+                        "agentCapabilities": able,
+                        "_meta": steered,
+                    },
+                )
             case "session/new":
                 model, session = {"id": "model", "currentValue": "scripted"}, f"session-{next(numbers)}"
                 offered[:] = params["mcpServers"]

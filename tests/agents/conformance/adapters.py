@@ -53,14 +53,17 @@ class ModelWorld(World):
         return super().run(*args, timeout=timeout, **env)
 
     mode = ""
+    tail: tuple[str, ...] = ()  # after --, instead of all that
 
     def task_args(self, *args: str) -> list[str]:
-        after = ["--", *self._arguments()] if self.adapter.args or self.more else []
+        after = ["--", *self._arguments()] if self._arguments() else []
         mode = ["--mode", self.mode] if self.mode else []
         return ["--task", "task", "--agent", self.adapter.agent, *mode, *args, *after]
 
     def _arguments(self) -> tuple[str, ...]:
         """Of the acp agent, ours come before the program."""
+        if self.tail:
+            return self.tail
         ours, theirs = self.more, self.adapter.args
         return (*ours, *theirs) if self.adapter.agent == "acp" else (*theirs, *ours)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +38,41 @@ def test_a_program_that_dies_of_a_limit_is_waited_for(acp: ModelWorld, said: str
     acp.adapter = replace(acp.adapter, args=("sh", "-c", f"echo '{said}' >&2; exit 1"))
     wait = first_wait(acp)
     assert (wait["kind"], wait["seconds"]) == (kind, seconds)
+
+
+def test_only_y_and_n_answer_a_question_and_other_words_are_kept(acp: ModelWorld) -> None:
+    acp.more = ()
+    acp.plays(by_phase({"research": [research(acp, Turn(tools=[bash("git push; touch pushed")]))]}))
+    terminal = acp.terminal()
+    try:
+        began = time.monotonic()
+        terminal.expect(b"May acp do this: git push", 60)
+        terminal.expect(b"\x1b]9;task waits for your yes or no", 10)
+        for words in (b"mind the cache\r", b"\r"):
+            terminal.send(words)
+            terminal.expect(b"May acp do this: git push", 10)
+            assert not (acp.project / "pushed").exists()
+        time.sleep(2)
+        terminal.send(b"y\r")
+        terminal.expect(b"[q]      Quit marathon", 60)
+        total = time.monotonic() - began
+        terminal.send(b"q")
+        assert terminal.wait() == 3
+    finally:
+        terminal.close()
+    assert (acp.project / "pushed").exists()
+    (ended,) = acp.records("session_ended")
+    assert (ended["denied"], len(ended["steered"])) == ("", 1)
+    assert ended["seconds"] < total - 2, "the session's clock stood still"
+    assert "mind the cache" in acp.texts()
+
+
+def test_a_program_of_another_version_of_the_protocol_is_refused(acp: ModelWorld) -> None:
+    acp.extra |= {"ACP_LACKS": "version"}
+    ended = acp.run()
+    assert ended.returncode == 1
+    assert "speaks version 2 of the Agent Client Protocol, and we speak 1." in ended.stdout
+    assert len(acp.records("session_ended")) == 1
 
 
 def test_a_program_that_cannot_write_beside_a_worktree_is_refused_before_it_is_made(acp: ModelWorld) -> None:
