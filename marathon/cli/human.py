@@ -12,7 +12,7 @@ from marathon.store.places import state_home
 # part, and look themselves: `repeat`, where it starts what it made, and `comments --withdraw`.
 FOR_HUMANS = frozenset(
     {
-        *("approve", "redo", "answer", "accept", "undo", "cancel", "comment", "review", "web", "check"),
+        *("approve", "redo", "answer", "accept", "undo", "cancel", "comment", "review", "web", "check", "pr"),
         *("steer", "feedback", "attach", "stop", "kill", "rm", "clean", "archive", "repair"),
         *("--task", "run", "loop run", "demo", "service"),
     }

@@ -44,6 +44,7 @@ COMMANDS = {
     "cancel": ("gate", "End a run for good (asks first)."),
     "steer": ("gate", "Send guidance to the agent."),
     "feedback": ("feedback", "Give feedback without a restart; it is kept in human.md."),
+    "pr": ("pr", "Propose a task's branch as a pull request (asks first)."),
     "report": ("web", "One HTML file about a task, or Markdown for a pull request."),
     "stop": ("gate", "Ask the running marathon to stop after this session."),
     "kill": ("gate", "End a running marathon and its agent at once."),

@@ -49,6 +49,7 @@ TYPED = {
     "clean": "clean --all --yes",
     "archive": "archive other --yes",
     "repair": "repair other --yes",
+    "pr": "pr other",
     "--task": "--task other --auto-approve --trust --adopt",
     "run": "run other --auto-approve",
     "repeat": "repeat name goal --trust",
