@@ -13,7 +13,7 @@ from marathon.store.places import state_home
 FOR_HUMANS = frozenset(
     {
         *("approve", "redo", "answer", "undo", "cancel", "comment", "review", "check", "tell", "attach", "stop", "rm"),
-        *("repair", "--task", "run", "loop run", "demo", "install"),
+        *("repair", "pr", "--task", "run", "loop run", "demo", "install"),
     }
 )
 

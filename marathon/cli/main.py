@@ -65,6 +65,7 @@ SECTIONS = {
     "More": {
         "repeat": ("repeat", "Make a task with a checklist and tick all of it."),
         "check": ("check", "Run the checks of a task; advice on its instructions."),
+        "pr": ("pr", "Propose a task's branch as a pull request (asks)."),
         "report": ("web", "One HTML file about a task, or --markdown for a PR."),
         "rounds": ("comments", "Every reviewed version, and what changed between two."),
         "undo": ("gate", "What changed meanwhile, and undo some of it."),

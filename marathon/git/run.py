@@ -124,6 +124,13 @@ def run(
     return done
 
 
+def push_as_the_user(folder: Path, remote: str, branch: str) -> int:
+    """The one command that obeys the user's own git with its login, hooks and LFS, because they have just said yes."""
+    return subprocess.run(
+        ["git", "push", "--", remote, f"refs/heads/{branch}:refs/heads/{branch}"], cwd=folder
+    ).returncode
+
+
 def top_above(folder: Path) -> Path | None:
     """The folder whose `.git` is the repository of this one, whatever the repository says of itself."""
     folder = folder.resolve()

@@ -96,6 +96,15 @@ def holds_work(project: Path, branch: str) -> bool:
     return bool(has_branch(top, branch) and git(top, "rev-list", "-1", f"HEAD..refs/heads/{branch}"))
 
 
+def commits_of(project: Path, branch: str) -> set[str]:
+    """Every file in the commits that a branch has and the project's last commit does not; also one taken out again."""
+    top = top_of(project)
+    if not has_branch(top, branch):
+        raise WrongUsage(f"The branch {branch} is gone.")
+    said = git(top, "log", "-m", "-z", "--name-only", "--format=", f"HEAD..refs/heads/{branch}", "--")
+    return {name for name in said.split("\0") if name}
+
+
 def head_of(project: Path) -> str:
     try:
         return git(project, "rev-parse", "--verify", "HEAD^{commit}")

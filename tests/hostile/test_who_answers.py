@@ -46,6 +46,7 @@ TYPED = {
     "rm --logs": "rm --logs --yes",
     "rm --archive": "rm --archive other --yes",
     "repair": "repair other --yes",
+    "pr": "pr other",
     "--task": "--task other --auto-approve --trust --adopt",
     "run": "run other --auto-approve",
     "new --run": "new goal --run --trust",

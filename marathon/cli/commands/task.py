@@ -70,10 +70,18 @@ LONGEST_NAME = 180  # bytes: there is a time before it, and a file system takes 
 @click.option("--constraints", default="", help="What must stay as it is.")
 @click.option("--success", multiple=True, help="How it is checked; a command stands in `backticks`. May be repeated.")
 @click.option("--done", default="", help="What must exist at the end.")
+@click.option("--issue", metavar="NUMBER|URL", help="Take over an issue with its comments, through your own gh.")
 @click.option("--into", metavar="DIR", help="Where tasks live, instead of the project's docs/tasks.")
 @click.pass_context
 def new(
-    ctx: click.Context, /, title: str | None, runs: bool, success: tuple[str, ...], into: str | None, **options: Any
+    ctx: click.Context,
+    /,
+    title: str | None,
+    runs: bool,
+    issue: str | None,
+    success: tuple[str, ...],
+    into: str | None,
+    **options: Any,
 ) -> None:
     """Make a task for GOAL, such as "Fix the login". Without GOAL it asks.
 
@@ -90,7 +98,12 @@ def new(
     state = {STATE: first_state(options["workflow"], project)} if "workflow" in typed_too else {}
     files = dict(template_files(bundled("task-template")))
     sections, asked, typed = None, Asked(), True
-    if title == "-":
+    if issue is not None:
+        if title or any(texts.values()):
+            raise WrongUsage("--issue brings the title and the text. Leave out the others.")
+        title, files[INSTRUCTIONS] = _from_issue(issue, project)
+        typed = False
+    elif title == "-":
         if any(texts.values()):
             raise WrongUsage("The text on standard input becomes the instructions as it is. Leave out the options.")
         title, files[INSTRUCTIONS] = _as_it_is(message_text("-"))
@@ -161,6 +174,19 @@ def first_state(workflow: str, project: Path) -> bytes:
 
 def _heading(key: str) -> bytes:
     return f"\n## {SECTIONS[key][0]}\n".encode()
+
+
+def _from_issue(typed: str, project: Path) -> tuple[str, bytes]:
+    """What strangers wrote, as instructions. The commands in it need a yes like any other's."""
+    from marathon.core.forge import as_instructions, issue_meant
+    from marathon.git.forge import issue_in, remote_of
+
+    meant = issue_meant(typed)
+    if meant is None:
+        raise WrongUsage(f"--issue {typed!r}: give its number, such as 7, or its address.")
+    repo, number = meant
+    found, comments = issue_in(repo or remote_of(project).repo, number)
+    return f"{found.title} {number}", as_instructions(found, comments).encode("utf-8", "replace")
 
 
 def _as_it_is(text: str) -> tuple[str, bytes]:
