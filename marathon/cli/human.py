@@ -20,8 +20,10 @@ FOR_HUMANS = frozenset(
 
 def refuse_in_a_session(command: str) -> None:
     """An agent is known by its environment, and by its ancestors if it changes that."""
-    from marathon.process.tree import in_a_session  # which `status` and the like do without
+    from marathon.process.linux import require_proc  # both are heavy, and `status` and the like do without
+    from marathon.process.tree import in_a_session
 
+    require_proc()
     if in_a_session(os.getpid()):
         raise WrongUsage(f"'{command}' is for the human and does nothing inside an agent's session.")
 

@@ -44,15 +44,21 @@ def for_session(marathon: Marathon, phase: Phase, prompt: str, log: str, usage_f
     return as_variable(_wall(marathon, own, read_only=is_held(marathon, phase)), session)
 
 
-def for_commands(marathon: Marathon, ground: Sequence[Path] = ()) -> dict[str, str]:
-    """The same for commands that run what the agent wrote, as the environment takes it. On a `ground` of their own they
-    write nothing else."""
+def for_commands(marathon: Marathon) -> dict[str, str]:
+    """The same for commands that run what the agent wrote, as the environment takes it."""
+    return {WRAP: as_variable(_wall(marathon, (), read_only=False), ())} if marathon.options.sandbox else {}
+
+
+def for_ground(marathon: Marathon, writable: Sequence[Path]) -> dict[str, str]:
+    """For the commands of a measured loop. They write where they run, and nowhere else."""
     if not marathon.options.sandbox:
         return {}
-    return {WRAP: as_variable(_wall(marathon, (), ground, read_only=bool(ground)), ())}
+    state = Place(Path(os.path.realpath(platformdirs.user_state_path("pi-marathon"))), "nothing")
+    ground = [Place(Path(os.path.realpath(each)), "write") for each in writable]
+    return {WRAP: as_variable(arguments([state, *ground], offline=marathon.options.sandbox == "offline"), ())}
 
 
-def _wall(marathon: Marathon, agents: Sequence[Path], ground: Sequence[Path] = (), *, read_only: bool) -> list[str]:
+def _wall(marathon: Marathon, agents: Sequence[Path], *, read_only: bool) -> list[str]:
     task, channel = marathon.task, marathon.channel
     project = Path(os.path.realpath(marathon.project))
     rounds = task.runs.folder(marathon.life.run) / "rounds"  # a prompt may name what lies there
@@ -66,13 +72,12 @@ def _wall(marathon: Marathon, agents: Sequence[Path], ground: Sequence[Path] = (
         *(Place(each, "read") for each in _secrets(marathon)),
         *(Place(each, "read") for each in other_tasks(marathon) if each != project and each.is_relative_to(project)),
         *([Place(marathon.workbench.lanes.root, "read")] if marathon.workbench else []),
-        Place(task.folder, "read" if ground else "write"),
+        Place(task.folder, "write"),
         *(Place(each, "write") for each in agents),
         Place(config_folder(), "read"),
         Place(state, "nothing"),
         *(Place(each, "read") for each in (rounds, task.journal_path, task.home.note, task.lock_path)),  # for `status`
         Place(channel.folder, "write", instead=channel.box),
-        *(Place(each, "write") for each in ground),
     ]
     real = [place._replace(path=Path(os.path.realpath(place.path))) for place in places]
     return arguments(real, offline=marathon.options.sandbox == "offline")

@@ -45,7 +45,7 @@ from marathon.process.start import Command, Exit, StartFailed
 from marathon.process.supervisor import run
 from marathon.runner.checks import check_environment
 from marathon.runner.loop import run as run_sessions
-from marathon.runner.sandbox import for_commands
+from marathon.runner.sandbox import for_ground
 from marathon.show.lanes import next_command, settled_line
 from marathon.store.evaluator import inside, programs
 from marathon.store.files import make_private_directory, opened
@@ -458,11 +458,11 @@ class Workbench:
         """Nothing that one run could leave for the next, and the same for both sides."""
         environ = {
             **check_environment(marathon.task, marathon.runner),
-            **for_commands(marathon, (self.ground.tree, self.ground.home, self.ground.tmp)),
             "TMPDIR": str(self.ground.tmp),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         environ |= {"PYTHONHASHSEED": "0"}
+        environ |= for_ground(marathon, (self.ground.tree, self.ground.home, self.ground.tmp))
         if state.keep_home:
             return environ
         return {name: value for name, value in environ.items() if not name.startswith("XDG_")} | {

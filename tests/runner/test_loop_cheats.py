@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from marathon.process.sandbox import problem
 from tests.support.loops import COMMIT, LoopWorld
 from tests.support.world import World
 
@@ -198,3 +199,22 @@ def test_only_what_was_named_may_change_and_a_number_after_much_output_counts(wo
     assert (first["action"], "other may not be changed (--only src)" in why(first)) == ("revert", True)
     assert (second["action"], second["metric"]) == ("keep", 90)
     assert "Only these may change: src" in loop.prompt(1)
+
+
+@pytest.mark.skipif(bool(problem()), reason="needs bubblewrap")
+def test_behind_the_wall_a_measured_program_writes_and_reads_nothing_of_ours(world: World) -> None:
+    """It cannot leave an answer where the next run finds it, nor change the record, nor read the holdout."""
+    loop = LoopWorld(world)
+    leave = loop.world.home / "left"
+    state = loop.world.env()["XDG_STATE_HOME"]
+    (loop.project / "bench.sh").write_text(
+        f"echo x > {leave}; echo x >> {loop.folder}/results.jsonl; grep -rs [h]idden-words {state}; cat speed; true\n"
+    )
+    loop.sh(f"{COMMIT} bench")
+    loop.start("--max-iterations", "1", "--holdout", "true hidden-words")
+    args = ["loop", "run", "perf", "--trust", "--sandbox", "--agent", "command", "--", "sh", "-c", "echo 90 > speed"]
+    ran = loop.type(*args)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert loop.actions() == ["baseline", "keep"]
+    assert not leave.exists()
+    assert [row["action"] for row in loop.results()] == ["keep"]

@@ -256,6 +256,7 @@ def _check_also(state: LaneState) -> None:
 
 
 TRUST = click.option("--trust", is_flag=True, help="Agree to the loop's commands, where they came from a file.")
+WALL = click.option("--sandbox", is_flag=False, flag_value="on", type=SANDBOX, help="As for --task.")
 YES = click.option("--yes", is_flag=True, help="Do not ask about a noisy number.")
 
 
@@ -272,7 +273,7 @@ YES = click.option("--yes", is_flag=True, help="Do not ask about a noisy number.
     click.option("--session-timeout", type=DURATION, default="2h", show_default=True, help="For one session; 0: none."),
     *(TRUST, YES),
     click.option("--detach", is_flag=True, help="As for --task."),
-    click.option("--sandbox", is_flag=False, flag_value="on", type=SANDBOX, help="As for --task."),
+    WALL,
     *STARTS,
 )
 def run(target: str, as_json: bool, trust: bool, yes: bool, screen: str | None, **options: Any) -> None:
@@ -312,9 +313,9 @@ def _in_a_session() -> bool:
     "try",
     click.argument("target", metavar="[LOOP]", default=""),
     click.option("--hypothesis", metavar="TEXT", default="", help="What was changed, and why it should help."),
-    *(TRUST, YES),
+    *(TRUST, YES, WALL),
 )
-def try_(target: str, hypothesis: str, as_json: bool, trust: bool, yes: bool) -> None:
+def try_(target: str, hypothesis: str, as_json: bool, trust: bool, yes: bool, **options: Any) -> None:
     """Measure what you changed, and keep it or take it back. The first time the tree before any change is measured."""
     from marathon.cli.loop_run import run_loop
 
@@ -322,7 +323,7 @@ def try_(target: str, hypothesis: str, as_json: bool, trust: bool, yes: bool) ->
         raise Refused("The runner measures when this session ends.", "Leave the change in the tree and stop.")
     lanes = Lanes(find_project(Path.cwd()))
     name = _one(target, lanes.runs(), "try").name
-    line = CommandLine(task=None, as_json=as_json, trust=trust, agent="rehearsal", mode="stream")
+    line = CommandLine(task=None, as_json=as_json, trust=trust, agent="rehearsal", mode="stream", **options)
     click.get_current_context().exit(run_loop(name, line, yes=yes, by_hand=hypothesis))
 
 
