@@ -218,13 +218,11 @@ class Home:
 
 def require_homes() -> None:
     """Before anything is changed: no task can be worked on where its record cannot be kept."""
-    folder, why = tasks_folder(), "Permission denied"
-    try:
-        make_private_directory(folder)
-        if os.access(folder, os.W_OK | os.X_OK):
-            return
-    except DiskFailed as error:
-        why = getattr(error.__cause__, "strerror", None) or str(error)
+    folder = tasks_folder()
+    there = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
+    if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
+        return
+    why = "Permission denied" if there.is_dir() else f"{there} is not a directory"
     cure = "Make it writable, or name another folder outside of every project: export XDG_STATE_HOME=FOLDER"
     raise DiskFailed(f"What is known of tasks cannot be kept in {folder}: {why}. Nothing was started. {cure}")
 

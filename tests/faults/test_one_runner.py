@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from marathon.process import tree
+from marathon.process import linux, tree
 from tests.faults.sweep import Sweeper
 from tests.process.driver import alive, until
 from tests.support.world import World, finish, plan, research
@@ -159,7 +159,7 @@ def test_what_outlives_runner_and_guardian_is_named_and_ended_by_the_next_start(
     )
     until(lambda: (world.agent / "ready").exists(), "the agent has its helper")
     helper = int((world.agent / "helper").read_text())
-    (guardian,) = psutil.Process(runner.pid).children()
+    (guardian,) = (each for each in psutil.Process(runner.pid).children() if each.name() == linux.GUARDIAN)
     os.kill(runner.pid, signal.SIGSTOP)
     os.kill(guardian.pid, signal.SIGKILL)
     runner.kill()
