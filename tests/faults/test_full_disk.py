@@ -65,6 +65,7 @@ def test_feedback_that_does_not_fit_is_refused_whole(disk: SmallDisk) -> None:
     assert disk.run(world, *world.task_args()).returncode == 3
     (world.task / "human.md").write_text("# Human Feedback\n\nmine\n")
     before = world.read("human.md"), world.read("STATE.json"), world.read(".marathon/journal.jsonl")
+    world.code()  # known before there is no room to keep it
     disk.fill()
     refused = disk.run(world, "approve", "task", "-m", LONG_TEXT, limited=LIMIT)
     assert_one_sentence(refused, "inbox", disk.full)
