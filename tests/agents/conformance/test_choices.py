@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -77,3 +78,22 @@ def test_our_tools_work_with_claude_as_the_documentation_adds_them(real: ModelWo
     assert "Which database?" in asked.stdout
     assert real.records("gate_opened")[-1]["reason"] == "question"
     assert [each["denied"] for each in real.records("session_ended")] == [""]
+
+
+def test_our_tools_work_with_codex_as_the_documentation_adds_them(tmp_path: Path) -> None:
+    documented = (Path(__file__).parents[3] / "docs/agents.md").read_text()
+    block = documented[documented.index("    [mcp_servers.marathon]") :].partition("\n\n")[0]
+    real = ModelWorld(tmp_path / "world", ADAPTERS["codex"])
+    try:
+        with (real.folder / "codex" / "config.toml").open("a") as config:
+            config.write("\n" + textwrap.dedent(block) + "\n")
+        call = Turn(tools=[ToolCall("mcp__marathon__human_feedback", {"question": "Which database?"})])
+        starts = Turn(tools=[bash("sleep 6")])  # Codex asks its model before the server has started
+        real.plays(by_phase({"research": [research(real, starts, call, state="running")]}))
+        path = f"{real.env()['PATH']}:{Path(sys.executable).parent}"
+        asked = real.cli(*real.task_args(), timeout=PATIENCE, PATH=path)
+        assert asked.returncode == 3, asked.stdout
+        assert "Which database?" in asked.stdout
+        assert real.records("gate_opened")[-1]["reason"] == "question"
+    finally:
+        real.close()
