@@ -19,6 +19,7 @@ from marathon.core.text import one_line
 
 ALLOW = "--allow"  # before the program's own arguments
 _NEEDS_LOGIN = -32000
+_MODE_UPDATE = "[MODE_UPDATE] "  # gemini puts this into its answer when we choose the mode
 
 
 @dataclass
@@ -37,6 +38,8 @@ class Reading:
         match update.get("sessionUpdate"):
             case "agent_message_chunk" | "agent_thought_chunk" as kind:
                 text = text_in([update.get("content")])
+                if text.startswith(_MODE_UPDATE):
+                    return
                 yield from self.ends_part(kind, update.get("messageId"))
                 self.said += text if kind == "agent_message_chunk" else ""
                 self.refused = False

@@ -16,7 +16,7 @@ from marathon import __version__
 from marathon.agents.base import Host, Outcome, failed_outcome
 from marathon.agents.conversation import OneSession
 from marathon.agents.programs import Program, ProgramAgent
-from marathon.agents.reading import Failure, failure_of, table_in, tables_in
+from marathon.agents.reading import Failure, failure_of, table_in, tables_in, text_in
 from marathon.core.budgets import Usage, number_in, usage_in
 from marathon.core.events import Context, Event, Notice, Text, ToolCalled, ToolEnded, Used
 from marathon.core.life import Steer
@@ -136,7 +136,8 @@ class Reading:
         if not (call := called(item)):
             return []
         failed = item.get("status") in ("failed", "declined") or item.get("exitCode") not in (None, 0)
-        text = str(item.get("aggregatedOutput") or table_in(item.get("error")).get("message") or "")
+        answer = text_in(table_in(item.get("result")).get("content"))  # of an MCP tool
+        text = str(item.get("aggregatedOutput") or table_in(item.get("error")).get("message") or answer)
         return [ToolEnded(call.id, call.name, text, failed, number_in(item.get("durationMs")) / 1000)]
 
     def _error(self, error: dict[str, Any], tries_again: bool) -> Iterable[Event]:

@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 
 SHORTEST_WAIT, LONGEST_WAIT = 60.0, 3600.0
 LONGEST_TEXT = 20_000
+# Why a turn ended that the agent had not finished, as programs and providers call it.
+_EARLY = ("max_tokens", "max_turn_requests", "refusal", "length", "content_filter", "model_context_window_exceeded")
 _OF_A_ROUND = ("criteriaStatus", "criteriaEvidence")  # verdicts belong to the round they were given in
 _OF_A_SESSION = ("wait", "question", "rating", "loop")
 
@@ -186,6 +188,8 @@ def run_session(marathon: Marathon, step: RunSession) -> None:
         outcome = replace(outcome, cause=one_line(outcome.last_words, 160))
         if failure_of(outcome.last_words).kind == "login":
             outcome = replace(outcome, ending="crashed", permanent=True)
+    if outcome.ending == "ended" and outcome.stop_reason in _EARLY:
+        marathon.tell(f"The agent's turn ended early: {outcome.stop_reason}.", "warning")
     if silent and not may_be_silent and outcome.ending == "ended":
         marathon.tell("The agent did not update STATE.json, so this phase continues.", "warning")
     observe(marathon, phase, outcome, channel, changes, meter.warned, writes)

@@ -122,7 +122,7 @@ def _review(facts: dict[str, Any]) -> str:
 
 def session_line(facts: dict[str, Any]) -> str:
     """A session by its facts (see core/sessions.py)."""
-    cost = f"  ${facts['usage']['cost']:.2f}" if facts["usage"] else ""
+    cost = f"  ${facts['usage']['cost']:.2f}" if facts["usage"] and facts["usage"]["cost"] else ""  # else unknown
     cause = f"  {one_line(facts['cause'], 100)}" if facts["cause"] else ""
     phase, took = one_line(facts["phase"], 40), duration(facts["seconds"])
     return f"  {facts['iteration']:>4}  {phase:12} {took:>8}{cost}  {facts['ending']}{cause}"

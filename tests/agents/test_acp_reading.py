@@ -23,6 +23,13 @@ def test_lists_of_another_form_are_empty(odd: Any, tmp_path: Path) -> None:
     assert used
 
 
+def test_geminis_note_of_its_mode_is_no_answer() -> None:
+    reading = Reading()
+    notes = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "[MODE_UPDATE] autoEdit"}}
+    assert list(reading.events(notes)) == []
+    assert reading.said == ""
+
+
 def test_a_command_may_be_allowed_before_and_behind_the_arguments_of_a_known_program() -> None:
     gemini = AcpAgent("gemini", ("-m", "flash", "--allow", "git push", "--debug", "--allow", "pytest"))
     assert gemini.argv == ("gemini", "--acp", "--skip-trust", "-m", "flash", "--debug")

@@ -137,3 +137,11 @@ def test_a_model_is_told_as_the_app_server_takes_it() -> None:
 def test_a_message_of_another_form_is_passed_over(method: str) -> None:
     for params in ({}, {"item": 1, "turn": [], "error": None, "rateLimits": "x"}, {"item": {"type": "webSearch"}}):
         read((method, params))
+
+
+def test_what_a_tool_over_mcp_answered_is_told() -> None:
+    """As 0.166 writes it."""
+    content = [{"type": "text", "text": "The runner of this session is gone."}]
+    called = {"type": "mcpToolCall", "id": "c1", "server": "marathon", "tool": "human_feedback", "status": "failed"}
+    _, events = read(("item/completed", {"item": {**called, "result": {"content": content}, "error": None}}))
+    assert events == [ToolEnded("c1", "marathon.human_feedback", "The runner of this session is gone.", True)]

@@ -111,6 +111,8 @@ def _response(turn: Turn) -> Iterator[Json]:
     for call in turn.tools:
         name, arguments = _for_codex(call)
         called = {"call_id": f"call_{secrets.token_hex(6)}", "name": name, "arguments": json.dumps(arguments)}
+        if name.startswith("mcp__"):  # of an MCP server, which is a namespace here
+            called["namespace"], _, called["name"] = name.rpartition("__")
         yield {"type": "response.output_item.done", "item": {"type": "function_call", **called}}
     usage = {
         "input_tokens": turn.prompt_tokens,

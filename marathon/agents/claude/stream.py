@@ -35,6 +35,8 @@ ALLOWED = (
     "Bash(pi-marathon status:*)",
     "Bash(git add:*)",
     "Bash(git commit:*)",
+    # Our tools over MCP, as `claude mcp add marathon -- pi-marathon mcp` names them. None of them answers a gate.
+    *(f"mcp__marathon__{name}" for name in ("marathon_wait", "human_feedback", "marathon_status")),
 )
 # Its tools, as the init record of 2.1.325 lists them, with those that come when others are denied. A name that Claude
 # does not know it passes over, so we refuse it.

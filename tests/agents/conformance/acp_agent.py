@@ -1,6 +1,7 @@
 """A small coding agent that speaks ACP: it asks before every call, takes steering and tools, and can be cancelled.
 
-In ACP_LACKS are the names of what it cannot do: close a session, or go on after a refusal, the version of the protocol.
+In ACP_LACKS are the names of what it cannot do: close a session, go on after a refusal, our version
+of the protocol, or room for a long answer.
 """
 
 import itertools
@@ -113,7 +114,7 @@ def answer(id: int, session: str, prompt: str) -> None:
                 messages.append({"role": "tool", "content": result})
             if refused and "go_on" in lacks:
                 break
-        end("cancelled" if cancelled.is_set() else "end_turn")
+        end("cancelled" if cancelled.is_set() else "max_tokens" if "room" in lacks else "end_turn")
     except urllib.error.HTTPError as error:
         said = json.loads(error.read())["error"]["message"]
         limited = {"code": -32603, "message": f"Internal error: {said}", "data": {"errorKind": "rate_limit"}}

@@ -67,6 +67,11 @@ def test_only_y_and_n_answer_a_question_and_other_words_are_kept(acp: ModelWorld
     assert "mind the cache" in acp.texts()
 
 
+def test_a_turn_that_ended_early_is_told(acp: ModelWorld) -> None:
+    acp.extra |= {"ACP_LACKS": "room"}
+    assert "The agent's turn ended early: max_tokens." in acp.run().stdout
+
+
 def test_a_program_of_another_version_of_the_protocol_is_refused(acp: ModelWorld) -> None:
     acp.extra |= {"ACP_LACKS": "version"}
     ended = acp.run()

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
+import sys
+import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +14,7 @@ import pytest
 
 from tests.agents.conformance.adapters import ADAPTERS, PATIENCE, ModelWorld, available
 from tests.agents.conformance.test_conformance import research
-from tests.real.model_server import Turn, bash, by_phase, coding_agent
+from tests.real.model_server import ToolCall, Turn, bash, by_phase, coding_agent
 
 pytestmark = pytest.mark.skipif(not available("claude"), reason="bin/test-agents has the real programs")
 
@@ -55,3 +59,41 @@ def test_claude_gets_only_the_tools_of_the_phase(real: ModelWorld, tools: str) -
     assert "Write" in offered
     assert "Bash" not in offered
     assert ("Edit" in offered) is (tools == "!bash")
+
+
+def test_our_tools_work_with_claude_as_the_documentation_adds_them(real: ModelWorld) -> None:
+    line = "claude mcp add marathon -- pi-marathon mcp"
+    assert f"    {line}\n" in (Path(__file__).parents[3] / "docs/agents.md").read_text()
+    env = real.env()
+    env["PATH"] += f":{Path(sys.executable).parent}"
+    subprocess.run(shlex.split(line), cwd=real.project, env=env, check=True, capture_output=True, timeout=60)
+    question = {"question": "Which database?"}
+    calls = [
+        Turn(tools=[ToolCall("ToolSearch", {"query": "select:mcp__marathon__human_feedback"})]),
+        Turn(tools=[ToolCall("mcp__marathon__human_feedback", question)]),
+    ]
+    real.plays(by_phase({"research": [research(real, *calls, state="running")]}))
+    asked = real.run()
+    assert asked.returncode == 3, asked.stdout
+    assert "Which database?" in asked.stdout
+    assert real.records("gate_opened")[-1]["reason"] == "question"
+    assert [each["denied"] for each in real.records("session_ended")] == [""]
+
+
+def test_our_tools_work_with_codex_as_the_documentation_adds_them(tmp_path: Path) -> None:
+    documented = (Path(__file__).parents[3] / "docs/agents.md").read_text()
+    block = documented[documented.index("    [mcp_servers.marathon]") :].partition("\n\n")[0]
+    real = ModelWorld(tmp_path / "world", ADAPTERS["codex"])
+    try:
+        with (real.folder / "codex" / "config.toml").open("a") as config:
+            config.write("\n" + textwrap.dedent(block) + "\n")
+        call = Turn(tools=[ToolCall("mcp__marathon__human_feedback", {"question": "Which database?"})])
+        starts = Turn(tools=[bash("sleep 6")])  # Codex asks its model before the server has started
+        real.plays(by_phase({"research": [research(real, starts, call, state="running")]}))
+        path = f"{real.env()['PATH']}:{Path(sys.executable).parent}"
+        asked = real.cli(*real.task_args(), timeout=PATIENCE, PATH=path)
+        assert asked.returncode == 3, asked.stdout
+        assert "Which database?" in asked.stdout
+        assert real.records("gate_opened")[-1]["reason"] == "question"
+    finally:
+        real.close()
