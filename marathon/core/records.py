@@ -526,6 +526,23 @@ class Finished(_Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Followed(_Record):
+    """A human took what was said on the pull request of finished work, so its last phase goes on."""
+
+    type: Literal["followed"] = "followed"
+    taken: dict[str, str]  # such as review/123, and the comment that says it here
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replied(_Record):
+    """What the agent answered was posted where it had been said."""
+
+    type: Literal["replied"] = "replied"
+    to: str
+    commit: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Cancelled(_Record):
     type: Literal["cancelled"] = "cancelled"
 
@@ -581,6 +598,8 @@ Record = (
     | Measured
     | Settled
     | Finished
+    | Followed
+    | Replied
     | Cancelled
     | Remark
 )
