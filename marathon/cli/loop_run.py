@@ -15,7 +15,6 @@ import click
 from marathon.agents.table import DEFAULT, Team
 from marathon.cli.options import CommandLine, as_started, run_options
 from marathon.cli.run import check_agents, conduct, without_terminal
-from marathon.cli.workplace import furnished
 from marathon.core.courses.measured import BOUNDS, Bench, MeasuredLoop
 from marathon.core.lanes import names, verbs
 from marathon.core.lanes.model import LaneState, Refused
@@ -25,7 +24,6 @@ from marathon.git.lanes import LaneTree, in_place, lane_tree
 from marathon.git.worktree import holds_work
 from marathon.process.linux import require_proc
 from marathon.process.terminal import interactive
-from marathon.runner.marathon import Marathon
 from marathon.runner.status_query import Known, read_task
 from marathon.runner.workbench import Workbench
 from marathon.show import lanes as show
@@ -63,22 +61,13 @@ def run_loop(target: str, line: CommandLine, **bounds: float | None) -> int:
         state = _ready(lanes, lanes.load(run), known, bounds)
     _agree(state, lanes, line)
     remember_task(index_folder(), lanes.root, lanes.project)
-    place = None if state.in_place else worktree_folder(lanes, run)
-    fresh = place is not None and not place.exists()
     tree = _tree(lanes, state, known.life.own if known else None)
-    new = furnished(lanes.project, tree.branch, tree.folder, place) if place and fresh else None
     _make_task(folder, state)
     sweep_unfinished((lanes.root, folder, folder.parent), time.time())
     shown = Path(os.path.relpath(folder))
     options = replace(run_options(line, Task.open(shown), shown), resume=_resume(line, state), home=lanes.project)
     bench = Workbench(lanes, run, tree)
-
-    def begin(marathon: Marathon) -> None:
-        if new:
-            marathon.record(new)
-        bench.open(marathon)
-
-    code = conduct(line, options, tree.folder, team, MeasuredLoop(), bench, begin)
+    code = conduct(line, options, tree.folder, team, MeasuredLoop(), bench, bench.open)
     if not line.as_json:
         state = lanes.load(run).state
         if state.status != "running":

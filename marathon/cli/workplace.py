@@ -65,13 +65,8 @@ def worktree_for(asked: str | None, before: WorktreeSet, task: Path, project: Pa
         )
     make_private_directory(folder.parent)
     below = add_worktree(project, folder, branch)
-    _tell(f"The agent works on the branch {branch}, in {below}.")
-    return furnished(project, branch, below, folder)
-
-
-def furnished(project: Path, branch: str, below: Path, folder: Path) -> WorktreeSet:
-    """A new worktree with what .worktreeinclude names. `below`: where in it the agent works."""
     carried = carry(project, folder)
+    _tell(f"The agent works on the branch {branch}, in {below}.")
     _tell_of(carried, project, folder)
     return WorktreeSet(branch=branch, folder=str(below), copied=carried.copied)
 

@@ -23,7 +23,7 @@ from marathon.core.criteria import in_full, in_lines
 from marathon.core.gates import POLICIES
 from marathon.core.life import Life
 from marathon.core.records import AgentTakesOver, CriteriaFound, Gate, Reason, SessionEnded, Writes
-from marathon.core.steps import Finish, Halt, Measure, Note, Prepare, RunSession, Step, Verify, Wait
+from marathon.core.steps import Finish, Halt, Note, Prepare, RunSession, Step, Verify, Wait
 from marathon.core.text import counted, duration
 
 LONG_RESET = 600.0  # seconds; another agent does not wait that long
@@ -81,7 +81,7 @@ def _required_before(step: Step, life: Life, limits: Limits) -> Gate | Prepare |
         return gate
     if (starts or waits) and (gate := _used_up(life, limits)):
         return gate
-    if (starts or isinstance(step, Measure)) and not fixing and (first := _not_set_up(life)):
+    if starts and not fixing and (first := _not_set_up(life)):
         return first
     if (starts or (isinstance(step, Wait) and step.kind == "agent")) and _is_to_be_looked_at(life):
         return Gate(reason="session", phase=life.phase, message=EVERY_SESSION, note=note_of(life.ended))

@@ -421,15 +421,3 @@ def test_what_the_runner_cannot_measure_is_refused(loop: LoopWorld, tmp_path: Pa
         (["--also", "m:lower:5", "--metric", "t", "--mode", "dev"], "keeps and reverts"),
     ):
         assert said in loop.refused("loop", "start", "Go", "--verify", "sh bench.sh", *options)
-
-
-def test_a_loops_new_worktree_is_given_what_it_needs_once_before_the_baseline(loop: LoopWorld) -> None:
-    loop.sh("echo .env > .git/info/exclude; echo .env > .worktreeinclude; echo K > .env")
-    loop.start(verify="test -e .env && test -e $HOME/ready && sh bench.sh")
-    loop.steps("echo 80 > speed", "echo 60 > speed")
-    setup = ("--setup", "test -e .env && echo ran >> $HOME/setups && touch $HOME/ready")
-    said = loop.run(*setup, "--max-iterations", "1")
-    assert "1 file that .worktreeinclude names: .env" in said
-    loop.run("--max-iterations", "2")
-    assert [action for action in loop.actions() if action != "resumed"] == ["baseline", "keep", "keep"]
-    assert (loop.world.home / "setups").read_text() == "ran\n"

@@ -214,7 +214,6 @@ def _frozen(state: LaneState, project: Path) -> LaneState:
     click.option("--session-timeout", type=DURATION, default="2h", show_default=True, help="For one session; 0: none."),
     click.option("--trust", is_flag=True, help="Agree to the loop's commands as they are now."),
     click.option("--detach", is_flag=True, help="As for --task."),
-    click.option("--setup", metavar="CMD", help="Run this once in the loop's new worktree, before the baseline."),
     click.option("--sandbox", is_flag=False, flag_value="on", type=SANDBOX, help="As for --task."),
 )
 def run(target: str, as_json: bool, trust: bool, **options: Any) -> None:
