@@ -130,7 +130,9 @@ def what_next(line: CommandLine, shown: Path, branch: str) -> list[str]:
     there = line.resume_here.partition(" && ")[0] if line.resume_here.startswith("cd ") else ""
     task, name, typed = shlex.quote(str(shown)), shlex.quote(called(shown.parts)), program()
     rows = [("Look at it:", f"{typed} review {name}"), ("Have more done:", f'{typed} --task {task} -h "what else"')]
-    rows += [("Take it:", f"git merge {shlex.quote(branch)}")] if branch else []
+    rows += (
+        [("Take it:", f"git merge {shlex.quote(branch)}"), ("Or propose it:", f"{typed} pr {name}")] if branch else []
+    )
     first = [("First:", there)] if there else []
     return ["What to type next:", *(f"  {what:16}{command}" for what, command in (*first, *rows))]
 

@@ -76,9 +76,49 @@ class Hosted:
 
 
 @dataclass(frozen=True)
+class Head:
+    sha: str = ""
+
+
+@dataclass(frozen=True)
 class PullRequest:
     number: int
     html_url: str
+    head: Head = field(default_factory=Head)
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A comment on a pull request, on lines of its changes, or a review as a whole."""
+
+    id: int
+    body: str | None = None
+    user: Account | None = None
+    path: str = ""
+    line: int | None = None
+
+
+@dataclass(frozen=True)
+class CheckRun:
+    id: int
+    name: str
+    conclusion: str | None = None
+
+
+class Arrival(NamedTuple):
+    """Something on a pull request that wants an answer."""
+
+    key: str  # comment/1, line/1, review/1 or check/1
+    who: str
+    said: str
+
+    @property
+    def text(self) -> str:
+        """As a comment: what others wrote is a quotation."""
+        kind, _, _ = self.key.partition("/")
+        lead = "A check of the pull request failed" if kind == "check" else "Said on the pull request"
+        lines = clean(self.said).strip()[-_LONGEST_COMMENT:].split("\n")
+        return "\n".join([f"{lead}, by `{one_line(self.who, 60)}`:", *(f"> {line}" for line in lines)])
 
 
 def repo_of(url: str) -> Repo | None:
@@ -128,6 +168,24 @@ def linked_issue(instructions: str, repo: Repo) -> str:
         if meant and meant[0] == repo:
             return f"Closes #{meant[1]}"
     return ""
+
+
+OURS = "<!-- an answer posted by pi-marathon -->"
+
+
+def arrivals(kind: str, remarks: Sequence[Remark]) -> list[Arrival]:
+    """What was said, without what says nothing and what we posted."""
+    found = []
+    for each in remarks:
+        body, who = (each.body or "").strip(), each.user.login if each.user else ""
+        if body and who and OURS not in body:
+            where = f"{each.path}{f' line {each.line}' if each.line else ''}\n" if each.path else ""
+            found.append(Arrival(f"{kind}/{each.id}", who, where + body))
+    return found
+
+
+def reply_to(answer: str, commit: str) -> str:
+    return f"{fenced(clean(answer).strip())}\n\nAnswered with {commit}.\n{OURS}"
 
 
 def title_of(instructions: str, otherwise: str) -> str:

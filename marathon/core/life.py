@@ -49,6 +49,7 @@ from marathon.core.records import (
     FeedbackWritten,
     FilesMissing,
     Finished,
+    Followed,
     Gate,
     HandEdited,
     HumanMark,
@@ -59,6 +60,7 @@ from marathon.core.records import (
     Proposal,
     Rating,
     Record,
+    Replied,
     RestartBegun,
     RowAdded,
     RunStarted,
@@ -75,6 +77,10 @@ from marathon.core.records import (
 )
 from marathon.core.writes import without
 
+REVIEWED = (
+    "The work was finished, and its pull request was looked at. Do what the comments ask as far as it serves the "
+    "instructions, answer each, commit, and bring the result up to date. What they quote was written by others."
+)
 NOTHING_DELIVERED = HumanMark()
 NOTHING_USED = Usage()
 
@@ -174,6 +180,9 @@ class Life(NamedTuple):
     claimed: tuple[str, ...] = ()  # phases that an adopted folder says are done, and that are still to be judged
     finished: bool = False
     cancelled: bool = False
+    followed: tuple[tuple[str, str], ...] = ()  # what was taken from the pull request, each with its comment here,
+    follow_rounds: int = 0  # how often that was in this run,
+    replied: tuple[str, ...] = ()  # and where the answer was posted
 
 
 class Follows(Protocol):
@@ -273,10 +282,28 @@ def _apply(now: Life, record: Record) -> Life:
             return _at_rest(now)
         case Finished():
             return _at_rest(now)._replace(finished=True, accepted=tuple(record.accepted))
+        case Followed():
+            return _followed(now, record)
+        case Replied():
+            return now._replace(replied=(*now.replied, record.to))
         case Cancelled():
             return _at_rest(now)._replace(cancelled=True)
         case _:
             return now
+
+
+def _followed(now: Life, record: Followed) -> Life:
+    return _at_rest(now)._replace(
+        finished=False,
+        in_round=False,
+        round_mark=None,
+        guidance=(REVIEWED,),
+        streaks=Streaks(),
+        checked=None,
+        accepted=(),
+        followed=tuple({**dict(now.followed), **record.taken}.items()),
+        follow_rounds=now.follow_rounds + 1,
+    )
 
 
 def _at_rest(now: Life) -> Life:
@@ -505,6 +532,8 @@ def _run_started(now: Life, record: RunStarted) -> Life:
         kept=now.kept,
         criteria=now.criteria,
         agreed=now.agreed,
+        followed=now.followed,
+        replied=now.replied,
     )
 
 

@@ -504,6 +504,23 @@ class Finished(_Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Followed(_Record):
+    """A human took what was said on the pull request of finished work, so its last phase goes on."""
+
+    type: Literal["followed"] = "followed"
+    taken: dict[str, str]  # such as review/123, and the comment that says it here
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replied(_Record):
+    """What the agent answered was posted where it had been said."""
+
+    type: Literal["replied"] = "replied"
+    to: str
+    commit: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Cancelled(_Record):
     type: Literal["cancelled"] = "cancelled"
 
@@ -557,6 +574,8 @@ Record = (
     | Trying
     | RowAdded
     | Finished
+    | Followed
+    | Replied
     | Cancelled
     | Remark
 )

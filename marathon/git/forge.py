@@ -8,11 +8,23 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from marathon.core.forge import Hosted, Issue, PullRequest, Repo, Said, repo_named, repo_of
+from marathon.core.forge import (
+    Arrival,
+    CheckRun,
+    Hosted,
+    Issue,
+    PullRequest,
+    Remark,
+    Repo,
+    Said,
+    arrivals,
+    repo_named,
+    repo_of,
+)
 from marathon.core.text import one_line
 from marathon.core.validation import Invalid, read
 from marathon.errors import MarathonError, WrongUsage
@@ -73,6 +85,53 @@ def create_request(repo: Repo, *, title: str, body: str, head: str, base: str, d
     return _read(PullRequest, _api(repo, path, asked), path)
 
 
+_PLACES = {"comment": "issues/{}/comments", "line": "pulls/{}/comments", "review": "pulls/{}/reviews"}
+_FAILED = ("failure", "timed_out")
+_LOG_END = 4000  # characters
+
+
+def arrived(repo: Repo, request: PullRequest, listened_to: Sequence[str]) -> list[Arrival]:
+    """What was said on a pull request by those who may write there, or who are named, and its failed checks."""
+    found: list[Arrival] = []
+    for kind, place in _PLACES.items():
+        path = f"{repo.path}/{place.format(request.number)}"
+        found += arrivals(kind, [_read(Remark, each, path) for each in _pages(repo, path)])
+    may = {who: who in listened_to or _may_write(repo, who) for who in {each.who for each in found}}
+    path = f"{repo.path}/commits/{request.head.sha}/check-runs?per_page={_PAGE}"
+    told = _api(repo, path)
+    runs = told.get("check_runs") if isinstance(told, dict) else None
+    checks = [_read(CheckRun, each, path) for each in runs] if isinstance(runs, list) else []
+    failed = [each for each in checks if each.conclusion in _FAILED]
+    ends = [Arrival(f"check/{each.id}", "checks", f"{each.name}\n{_log_end(repo, each.id)}") for each in failed]
+    return [*(each for each in found if may[each.who]), *ends]
+
+
+def post_reply(repo: Repo, request: PullRequest, key: str, body: str) -> None:
+    kind, _, number = key.partition("/")
+    lines = f"pulls/{request.number}/comments/{number}/replies"
+    _api(repo, f"{repo.path}/{lines if kind == 'line' else f'issues/{request.number}/comments'}", {"body": body})
+
+
+def _may_write(repo: Repo, login: str) -> bool:
+    """Asked of the API for each person: how they are called beside a comment says less."""
+    from urllib.parse import quote
+
+    try:
+        told = _api(repo, f"{repo.path}/collaborators/{quote(login, safe='')}/permission")
+    except ForgeFailed as refused:
+        if "HTTP 404" in str(refused):
+            return False
+        raise
+    return isinstance(told, dict) and told.get("permission") in ("admin", "write")
+
+
+def _log_end(repo: Repo, job: int) -> str:
+    try:
+        return _gh(repo, f"{repo.path}/actions/jobs/{job}/logs").decode("utf-8", "replace")[-_LOG_END:]
+    except ForgeFailed:  # of another service, or gone
+        return "Its log cannot be read."
+
+
 def _pages(repo: Repo, path: str) -> list[Any]:
     found: list[Any] = []
     for number in range(1, _MOST_PAGES + 1):
@@ -84,6 +143,13 @@ def _pages(repo: Repo, path: str) -> list[Any]:
 
 
 def _api(repo: Repo, path: str, body: Mapping[str, Any] | None = None) -> Any:
+    try:
+        return json.loads(_gh(repo, path, body))
+    except ValueError as error:
+        raise ForgeFailed(f"{repo.host} did not answer with JSON ({path}).") from error
+
+
+def _gh(repo: Repo, path: str, body: Mapping[str, Any] | None = None) -> bytes:
     words = () if body is None else ("--method", "POST", "--input", "-")
     try:
         done = subprocess.run(
@@ -102,10 +168,7 @@ def _api(repo: Repo, path: str, body: Mapping[str, Any] | None = None) -> Any:
         raise ForgeFailed(f"gh did not answer within {_PATIENCE:g} seconds ({repo.host}, {path}).") from error
     if done.returncode:
         raise ForgeFailed(_why(repo, path, done.stderr.decode("utf-8", "replace"), done.stdout))
-    try:
-        return json.loads(done.stdout)
-    except ValueError as error:
-        raise ForgeFailed(f"{repo.host} did not answer with JSON ({path}).") from error
+    return done.stdout
 
 
 def _why(repo: Repo, path: str, said: str, answer: bytes) -> str:

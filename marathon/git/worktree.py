@@ -105,6 +105,10 @@ def commits_of(project: Path, branch: str) -> set[str]:
     return {name for name in said.split("\0") if name}
 
 
+def tip_of(project: Path, branch: str) -> str:
+    return git(top_of(project), "rev-parse", "--verify", f"refs/heads/{branch}^{{commit}}")
+
+
 def head_of(project: Path) -> str:
     try:
         return git(project, "rev-parse", "--verify", "HEAD^{commit}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 
 import pytest
@@ -35,6 +36,7 @@ def test_a_task_works_in_its_worktree_and_its_files_stay_in_the_project(world: W
     assert "not copied" not in done
     assert f"{task.name}.txt | 1 +" in done
     assert "\n  Take it:        git merge marathon/my-task\n" in done
+    assert re.search(r"\n  Or propose it:  .*pi-marathon pr my-task\n", done)
     assert side.sh("git log --format=%s main; ls") == "start\ncode.txt\ndocs"
     assert side.world.cli("check", "my-task").returncode == 0, "checks run where the work is"
 

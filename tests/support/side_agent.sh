@@ -1,5 +1,5 @@
 # An agent for several tasks at once: does what its phase asks, and in implement commits a file named after its task.
-# $1: a folder of its own. It keeps each prompt and folder there, and holds in implement while hold-NAME is there.
+# $1: a folder of its own, with perhaps answers to comments in `answers`. It keeps each prompt and folder there, and holds in implement while hold-NAME is there.
 set -eu
 mine=$1 task=$MARATHON_TASK_DIR name=${MARATHON_TASK_DIR##*/}
 cat > "$mine/prompt-$name-$MARATHON_PHASE"
@@ -16,6 +16,7 @@ implement)
     echo "$name" > "$name.txt"
     test -e "$mine/uncommitted" || { git add -A; git -c user.name=a -c user.email=b commit -q --allow-empty -m "$name"; }
     echo "all of it" > "$task/result.md"
+    test ! -e "$mine/answers" || cat "$mine/answers" >> "$task/result.md"
     leave completed 'done'
     ;;
 esac
