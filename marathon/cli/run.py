@@ -170,7 +170,8 @@ def _run_task(line: CommandLine, shown: Path, project: Path) -> int:
             lies, merges = farewell(place, project)
         else:
             lies, merges = changes_since(read_journal(task.journal_path)), False
-        click.echo("\n".join(map(clean, [*lies, *what_next(line, shown, place.branch if merges else "")])))
+        with contextlib.suppress(OSError):  # who reads it may be gone, and the work is done
+            click.echo("\n".join(map(clean, [*lies, *what_next(line, shown, place.branch if merges else "")])))
     return code
 
 

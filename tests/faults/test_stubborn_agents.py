@@ -11,7 +11,7 @@ from collections.abc import Callable
 import psutil
 import pytest
 
-from marathon.process import tree
+from marathon.process import linux, tree
 from tests.faults.sweep import nobody_left
 from tests.process.driver import alive, until
 from tests.support.world import World, chunk, finish, plan, research
@@ -76,7 +76,7 @@ def test_no_zombie_is_left_after_many_sessions(world: World, in_background: Star
     world.script(research(), plan(), *([chunk(**orphan)] * many), chunk(hold=True), finish())
     runner = in_background("--auto-approve", "--max-iterations", "0")
     until(lambda: world.holding(many + 3), "the last session", seconds=many)
-    (guardian,) = psutil.Process(runner.pid).children()
+    (guardian,) = (each for each in psutil.Process(runner.pid).children() if each.name() == linux.GUARDIAN)
     assert all(tree.is_alive(process) for process in guardian.children())
     assert len(os.listdir(f"/proc/{runner.pid}/fd")) < 30
     world.release(many + 3)
