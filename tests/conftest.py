@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from tests.process.driver import Pty
@@ -15,6 +16,10 @@ from tests.support.deadline import at_most, default_signals
 from tests.support.world import World
 
 default_signals()
+# The same examples each time, so that a red run says something of the change. The full sweep looks for others.
+settings.register_profile("steady", derandomize=True)
+if not os.environ.get("MARATHON_FULL_SWEEP"):
+    settings.load_profile("steady")
 
 # The tests of these files share something that takes long to make. The mark for it (xdist_group) has no effect with
 # this pytest, because xdist sets a name that pytest no longer reads.
