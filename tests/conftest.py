@@ -42,7 +42,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
     return Together(config, log)
 
 
-LONGEST_TEST = 300.0
+LONGEST_TEST = 600.0
 LONGEST_FIXTURE = 900.0  # seconds; the first one may install a pi or a browser
 
 

@@ -97,7 +97,7 @@ def test_a_key_typed_before_the_gate_was_shown_does_not_answer_it(
 ) -> None:
     world.script(research(hold=True), plan())
     terminal = on_terminal()
-    terminal.expect(b"iteration 1")
+    terminal.expect(b"session 1")
     terminal.send(b"\r\rq")
     world.release(1)
     terminal.expect(b"[q]      Quit marathon")

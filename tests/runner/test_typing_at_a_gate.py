@@ -64,7 +64,7 @@ def test_a_typed_sentence_is_kept_and_offered_as_feedback(
     at_the_plan.expect(b"Feedback:")
     at_the_plan.expect(b"Esc back")
     at_the_plan.send(b"\r")
-    at_the_plan.expect(b"implement \xc2\xb7 iteration 3")
+    at_the_plan.expect(b"implement \xc2\xb7 session 3")
     assert world.read("human.md").endswith("\n".join(sentence for sentence, _ in sentences) + "\n")
 
 
@@ -76,7 +76,7 @@ def test_an_enter_that_ends_a_sentence_after_a_pause_approves_nothing(world: Wor
     assert not world.records("gate_answered")
     at_the_plan.send(b"\r")
     at_the_plan.expect(b"Not sent: no, use postgres")
-    at_the_plan.expect(b"implement \xc2\xb7 iteration 3")
+    at_the_plan.expect(b"implement \xc2\xb7 session 3")
     assert not drafts(world), "it belonged to that gate"
 
 

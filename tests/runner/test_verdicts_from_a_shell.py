@@ -147,10 +147,12 @@ def test_status_shows_the_offers_that_the_terminal_shows(world: World, on_termin
     gate = json.loads(world.cli("status", "task", "--json").stdout)["gate"]
     assert (gate["reason"], gate["phase"]) == ("review", "plan")
     terminal = on_terminal()
-    shown = terminal.expect(KEYS_SHOWN).decode()
+    terminal.expect(KEYS_SHOWN)
+    terminal.send(b"?")
+    shown = (terminal.expect(b"[x]") + terminal.expect(b"[q]")).decode()
     for offer in gate["offers"]:
         key = "Enter" if offer["key"] == "enter" else offer["key"]
-        assert f"  [{key}]".ljust(11) + offer["label"] in shown
+        assert f"[{key}]" in shown
     terminal.send(b"q")
     assert terminal.wait() == 3
     printed = world.run().stdout

@@ -138,7 +138,7 @@ def test_the_page_does_not_start_for_an_agent_or_a_program(web: Web, world: Worl
     hidden = f"script -qec 'env -u MARATHON_RUNNER_ID {line}' /dev/null"
     world.script(research(run=f"({line}; timeout 20 {hidden}) > {said} 2>&1"), plan())
     world.run()
-    assert said.read_text().count("'web' is for the human") == 2
+    assert said.read_text().count("'review' is for the human") == 2
     assert "token=" not in said.read_text()
     without = world.cli("review")
     assert without.returncode == 2

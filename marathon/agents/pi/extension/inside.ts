@@ -35,7 +35,7 @@ const WELCOME = "marathon: /scribe writes a task with you, /marathon-loop PATH r
 const WHILE_STARTING = 3000; // milliseconds; a gate before the first session is in no log
 // The options of `pi-marathon repeat` that take the next word. A value of --worktree and --sandbox stands after a "=".
 const TAKES_VALUE = new RegExp(
-  "^--(agent|mode|set|oversight|shape|max-iterations|max-time|max-cost|max-tokens|reflect-every|breaker" +
+  "^--(agent|mode|set|setup|hours|sandbox-write|oversight|shape|max-iterations|max-time|max-cost|max-tokens|reflect-every|breaker" +
     "|session-timeout|retries|retry-wait|outage|keep-events|summary|success)$",
 );
 const MOST_ANNOUNCED = 3;
