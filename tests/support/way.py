@@ -78,6 +78,7 @@ class Way:
     ended: SessionEnded | None = None
     over: bool = False
     sent_back: int = 0  # unseen, in this run
+    claimed: set[str] = field(default_factory=set)  # what the folder said is done: judged once more, without a session
     answered: list[tuple[Gate, Answer]] = field(default_factory=list)
 
     @property
@@ -93,16 +94,18 @@ class Way:
         match record:
             case Begun():
                 self.workflow = record.workflow
+                self.claimed = set(record.claimed or ([record.phase] if record.review else []))
                 self._go(record.path)
-                self.ended = _adopted(record) if record.review else None
                 self.over = record.over
             case RunStarted():
+                self.claimed = set()
                 self._go(record.path)
                 self.over, self.sent_back = False, 0
             case SessionStarted():
                 self._nothing_stands_in_the_way()
                 assert record.phase == self.phase.id
                 self.gate = self.verdict = self.ended = None
+                self.claimed = set()
             case SessionEnded():
                 self.ended = record
             case Gate():
@@ -131,6 +134,9 @@ class Way:
     def _go(self, path: list[tuple[str, int]]) -> None:
         self.position = Position(tuple(Segment(*segment) for segment in path))
         self.gate = self.verdict = self.ended = None
+        if self.phase.id in self.claimed:
+            self.claimed.remove(self.phase.id)
+            self.ended = _adopted(self.phase.id)
 
     def _nothing_stands_in_the_way(self) -> None:
         assert not self.over, "something happened after the end"
@@ -173,6 +179,6 @@ class Way:
         assert (self.ended.proposal.state, self.ended.proposal.phase) in may_say
 
 
-def _adopted(record: Begun) -> SessionEnded:
+def _adopted(phase: str) -> SessionEnded:
     """A task somebody else paused: its phase is complete."""
-    return SessionEnded(ending="ended", output="fresh", proposal=Proposal(state="paused", phase=record.phase))
+    return SessionEnded(ending="ended", output="fresh", proposal=Proposal(state="paused", phase=phase))
